@@ -1,0 +1,1 @@
+"""Ids to batches, as a TensorFlow graph. Knows no model."""

@@ -1,0 +1,1 @@
+"""The parts of the encoder, in `keras.ops` only: any backend runs them."""

@@ -1,0 +1,1 @@
+"""Backbone and tasks: the few lines that users write."""

@@ -1,0 +1,1 @@
+"""Trained tasks to files that other programs serve."""

@@ -1,0 +1,1 @@
+"""Strings to ids, as a TensorFlow graph. Knows no model."""

@@ -1,0 +1,1 @@
+"""Losses, metrics, optimizers, schedules, distribution, resume."""
