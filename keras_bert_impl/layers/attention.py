@@ -1,0 +1,152 @@
+"""Multi-head self-attention (Vaswani et al. 2017, section 3.2) with one fused product."""
+
+import keras
+from keras import ops
+
+from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, kernel_initializer
+
+
+def make_attention_mask(padding_mask=None, sequence_ids=None, causal_length=None):
+    """Who may look at whom: the conjunction of the masks given.
+
+    Args:
+        padding_mask: (batch, length) bool or int, optional. True on real tokens, which
+            alone are looked at.
+        sequence_ids: (batch, length) int, optional. Attention stays among tokens of equal
+            id: block-diagonal, for several examples packed in one row.
+        causal_length: int or scalar tensor, optional. The length of the rows; when given,
+            position i looks at 0..i only.
+
+    Returns:
+        bool, broadcastable to (batch, num_heads, query length, key length), or None when
+        everything may look at everything.
+    """
+    masks = []
+    if padding_mask is not None:
+        masks.append(ops.cast(padding_mask, "bool")[:, None, None, :])  # (batch, 1, 1, keys)
+    if sequence_ids is not None:
+        same = sequence_ids[:, :, None] == sequence_ids[:, None, :]
+        masks.append(same[:, None, :, :])  # (batch, 1, queries, keys)
+    if causal_length is not None:
+        positions = ops.arange(causal_length)
+        masks.append((positions[:, None] >= positions[None, :])[None, None])  # (1, 1, q, k)
+    if not masks:
+        return None
+    mask = masks[0]
+    for other in masks[1:]:
+        mask = ops.logical_and(mask, other)
+    return mask
+
+
+def attention_probabilities(query, key, mask=None):
+    """softmax(q k^T / sqrt(head_dim)), in float32 at least.
+
+    Args:
+        query, key: (batch, length, num_heads, head_dim).
+        mask: bool, broadcastable to (batch, num_heads, length, length), optional.
+
+    Returns:
+        (batch, num_heads, query length, key length). A query that may look at nothing
+        gets equal, finite weights.
+    """
+    scale = query.shape[-1] ** -0.5
+    # The product is scaled on the smaller side: length x head_dim, not length x length.
+    scores = ops.einsum("bqhd,bkhd->bhqk", query * ops.cast(scale, query.dtype), key)
+    scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+    if mask is not None:
+        # Far below any score, far above -inf: a row without a true stays finite.
+        scores = ops.where(mask, scores, ops.cast(-1e30, scores.dtype))
+    return ops.softmax(scores, axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class SelfAttention(keras.layers.Layer):
+    """Each position gathers from the others what its query asks for.
+
+    The query, key and value projections are one matrix product of three times the width:
+    columns [0, hidden_dim) are the query, then the key, then the value, each of them
+    `num_heads` blocks of `hidden_dim / num_heads`.
+
+    Args:
+        num_heads: int. Must divide the input's last dimension.
+        dropout: float in [0, 1). Share of attention probabilities dropped while training.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        x: (batch, length, hidden_dim).
+        attention_mask: bool from `make_attention_mask`, optional.
+
+    Returns:
+        (batch, length, hidden_dim).
+
+    Raises:
+        ValueError: at build, if `num_heads` does not divide `hidden_dim`.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        dropout: float = 0.1,
+        initializer_range: float = INITIALIZER_RANGE,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.dropout_rate = dropout
+        self.initializer_range = initializer_range
+
+    def build(self, x_shape, attention_mask_shape=None):
+        hidden_dim = x_shape[-1]
+        if hidden_dim % self.num_heads:
+            raise ValueError(
+                f"hidden_dim={hidden_dim} is not divisible by num_heads={self.num_heads}: "
+                "each head takes an equal part of the vector."
+            )
+        self.head_dim = hidden_dim // self.num_heads
+
+        def dense(units, name):
+            return keras.layers.Dense(
+                units,
+                kernel_initializer=kernel_initializer(self.initializer_range),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+
+        self.query_key_value = dense(3 * hidden_dim, "query_key_value")
+        self.output_dense = dense(hidden_dim, "output_dense")
+        self.dropout = keras.layers.Dropout(
+            self.dropout_rate, dtype=self.dtype_policy, name="dropout"
+        )
+        self.query_key_value.build(x_shape)
+        self.output_dense.build(x_shape)
+        self.built = True
+
+    def call(self, x, attention_mask=None, training=None):
+        batch, length, _ = ops.shape(x)
+        qkv = self.query_key_value(x)  # (batch, length, 3 * hidden_dim)
+        qkv = ops.reshape(qkv, (batch, length, 3, self.num_heads, self.head_dim))
+        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]  # (b, l, heads, head_dim)
+        if training and self.dropout_rate > 0:
+            # The library's product cannot drop probabilities, as the paper's model does.
+            weights = attention_probabilities(query, key, attention_mask)
+            weights = self.dropout(ops.cast(weights, value.dtype), training=True)
+            context = ops.einsum("bhqk,bkhd->bqhd", weights, value)
+        else:
+            if attention_mask is not None:
+                attention_mask = ops.broadcast_to(
+                    attention_mask, (batch, self.num_heads, length, length)
+                )
+            context = ops.dot_product_attention(query, key, value, mask=attention_mask)
+        context = ops.reshape(context, (batch, length, self.num_heads * self.head_dim))
+        return self.output_dense(context)
+
+    def compute_output_shape(self, x_shape, attention_mask_shape=None):
+        return x_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "dropout": self.dropout_rate,
+            "initializer_range": self.initializer_range,
+        }

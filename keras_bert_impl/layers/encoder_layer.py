@@ -1,0 +1,115 @@
+"""One block of the encoder: attention, then a two-layer network, each added and normalized."""
+
+import keras
+
+from keras_bert_impl.layers.attention import SelfAttention
+from keras_bert_impl.layers.initialization import (
+    INITIALIZER_RANGE,
+    LAYER_NORM_EPSILON,
+    hidden_activation,
+    kernel_initializer,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class BertEncoderLayer(keras.layers.Layer):
+    """A post-norm Transformer encoder block (Vaswani et al. 2017, figure 1, left).
+
+    Args:
+        num_heads: int. Attention heads; must divide the input's last dimension.
+        intermediate_dim: int. Width between the two dense layers; the papers' models
+            take 4 times the hidden width.
+        activation: str. Between the two dense layers; see `hidden_activation`.
+        dropout: float in [0, 1). After each of the two parts.
+        attention_dropout: float in [0, 1), default as `dropout`. On attention probabilities.
+        layer_norm_epsilon: float. Added to the variance.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        x: (batch, length, hidden_dim).
+        attention_mask: bool from `make_attention_mask`, optional.
+
+    Returns:
+        (batch, length, hidden_dim).
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        intermediate_dim: int,
+        activation: str = "gelu",
+        dropout: float = 0.1,
+        attention_dropout: float | None = None,
+        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
+        initializer_range: float = INITIALIZER_RANGE,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.activation = activation
+        self.dropout_rate = dropout
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self._activate = hidden_activation(activation)
+
+    def build(self, x_shape, attention_mask_shape=None):
+        hidden_dim = x_shape[-1]
+
+        def dense(units, name):
+            return keras.layers.Dense(
+                units,
+                kernel_initializer=kernel_initializer(self.initializer_range),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+
+        def layer_norm(name):
+            return keras.layers.LayerNormalization(
+                epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+            )
+
+        self.attention = SelfAttention(
+            self.num_heads,
+            dropout=self.attention_dropout,
+            initializer_range=self.initializer_range,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
+        self.attention_layer_norm = layer_norm("attention_layer_norm")
+        self.intermediate_dense = dense(self.intermediate_dim, "intermediate_dense")
+        self.output_dense = dense(hidden_dim, "output_dense")
+        self.output_layer_norm = layer_norm("output_layer_norm")
+        self.dropout = keras.layers.Dropout(
+            self.dropout_rate, dtype=self.dtype_policy, name="dropout"
+        )
+
+        self.attention.build(x_shape)
+        self.attention_layer_norm.build(x_shape)
+        self.intermediate_dense.build(x_shape)
+        self.output_dense.build((*x_shape[:-1], self.intermediate_dim))
+        self.output_layer_norm.build(x_shape)
+        self.built = True
+
+    def call(self, x, attention_mask=None, training=None):
+        attended = self.attention(x, attention_mask=attention_mask, training=training)
+        x = self.attention_layer_norm(x + self.dropout(attended, training=training))
+        transformed = self._activate(self.intermediate_dense(x))  # (b, l, intermediate_dim)
+        transformed = self.output_dense(transformed)  # (batch, length, hidden_dim)
+        return self.output_layer_norm(x + self.dropout(transformed, training=training))
+
+    def compute_output_shape(self, x_shape, attention_mask_shape=None):
+        return x_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "activation": self.activation,
+            "dropout": self.dropout_rate,
+            "attention_dropout": self.attention_dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+        }

@@ -1,0 +1,48 @@
+"""Numbers every BERT layer shares: initial weights, layer-norm epsilon, activation names."""
+
+from collections.abc import Callable
+
+import keras
+
+# google-research/bert, modeling.py: BertConfig.initializer_range, layer_norm().
+INITIALIZER_RANGE = 0.02
+LAYER_NORM_EPSILON = 1e-12
+
+
+def kernel_initializer(stddev: float = INITIALIZER_RANGE) -> keras.initializers.Initializer:
+    """Truncated normal around 0, as the reference's `create_initializer`."""
+    return keras.initializers.TruncatedNormal(stddev=stddev)
+
+
+def _gelu_erf(x):
+    return keras.ops.gelu(x, approximate=False)
+
+
+def _gelu_tanh(x):
+    return keras.ops.gelu(x, approximate=True)
+
+
+# The paper's first release computed GELU with erf; later commits of the same
+# repository, and checkpoints called "gelu_new", with the tanh approximation.
+_GELU = {"gelu": _gelu_erf, "gelu_approximate": _gelu_tanh}
+
+
+def hidden_activation(name: str) -> Callable:
+    """The function between two dense layers of the encoder, by name.
+
+    Args:
+        name: `"gelu"` (x * Phi(x), exact through erf), `"gelu_approximate"`
+            (its tanh approximation), or any name of `keras.activations`.
+
+    Raises:
+        ValueError: if no such activation exists.
+    """
+    if name in _GELU:
+        return _GELU[name]
+    try:
+        return keras.activations.get(name)
+    except ValueError as error:
+        raise ValueError(
+            f"Unknown activation {name!r}. Use 'gelu', 'gelu_approximate' or a name of "
+            "keras.activations such as 'relu'."
+        ) from error

@@ -1,0 +1,206 @@
+"""The BERT encoder: ids in, one vector a token and one vector a row out."""
+
+import keras
+import keras_hub
+
+from keras_bert_impl.layers.attention import make_attention_mask
+from keras_bert_impl.layers.embeddings import BertEmbeddings
+from keras_bert_impl.layers.encoder_layer import BertEncoderLayer
+from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, LAYER_NORM_EPSILON
+from keras_bert_impl.layers.pooler import BertPooler
+
+# num_layers, hidden_dim. Base and large: Devlin et al. 2018, section 3. The smaller ones:
+# Turc et al. 2019, table 1. Heads are hidden_dim / 64, the intermediate width 4 * hidden_dim.
+SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class BertBackbone(keras_hub.models.Backbone):
+    """A bidirectional Transformer encoder (Devlin et al. 2018, arXiv:1810.04805, section 3).
+
+    Args:
+        vocabulary_size: int. Rows of the token table.
+        num_layers: int. Encoder blocks.
+        num_heads: int. Attention heads of each block; must divide `hidden_dim`.
+        hidden_dim: int. Length of each vector.
+        intermediate_dim: int. Width inside each block's two-layer network.
+        dropout: float in [0, 1). After the embeddings and after both parts of each block.
+        max_sequence_length: int. Rows of the position table, hence the longest input.
+        num_segments: int. Rows of the segment table.
+        activation: str. `"gelu"` (exact, through erf), `"gelu_approximate"` (tanh), or a
+            name of `keras.activations`.
+        attention_dropout: float in [0, 1), default as `dropout`. On attention probabilities.
+        layer_norm_epsilon: float. Added to the variance in each layer norm.
+        initializer_range: float. Standard deviation of the truncated normal that weights
+            start from.
+        dtype: str or `keras.DTypePolicy`. Softmax and layer norm are computed in float32
+            at least, whatever is chosen.
+
+    Inputs, a dict:
+        token_ids: (batch, length) int32.
+        segment_ids: (batch, length) int32.
+        padding_mask: (batch, length) bool, true on real tokens.
+
+    Outputs, a dict:
+        sequence_output: (batch, length, hidden_dim).
+        pooled_output: (batch, hidden_dim).
+
+    Raises:
+        ValueError: if a size is not positive, if `num_heads` does not divide `hidden_dim`, or
+            if the activation is unknown.
+
+    Example:
+
+    >>> backbone = BertBackbone.from_size("tiny", vocabulary_size=30522)
+    >>> ids = np.ones((2, 16), "int32")
+    >>> outputs = backbone({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": ids > 0})
+    >>> tuple(outputs["sequence_output"].shape)
+    (2, 16, 128)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        num_segments: int = 2,
+        activation: str = "gelu",
+        attention_dropout: float | None = None,
+        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
+        initializer_range: float = INITIALIZER_RANGE,
+        dtype=None,
+        **kwargs,
+    ):
+        sizes = {
+            "vocabulary_size": vocabulary_size,
+            "num_layers": num_layers,
+            "num_heads": num_heads,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "max_sequence_length": max_sequence_length,
+            "num_segments": num_segments,
+        }
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"{name} must be at least 1, but is {size}.")
+        if hidden_dim % num_heads:
+            raise ValueError(
+                f"hidden_dim={hidden_dim} is not divisible by num_heads={num_heads}: each head "
+                "takes an equal part of the vector."
+            )
+
+        # Layers
+        self.embeddings = BertEmbeddings(
+            vocabulary_size,
+            hidden_dim,
+            max_sequence_length=max_sequence_length,
+            num_segments=num_segments,
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            initializer_range=initializer_range,
+            dtype=dtype,
+            name="embeddings",
+        )
+        self.token_embedding = self.embeddings.token_embedding
+        self.encoder_layers = [
+            BertEncoderLayer(
+                num_heads,
+                intermediate_dim,
+                activation=activation,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+                layer_norm_epsilon=layer_norm_epsilon,
+                initializer_range=initializer_range,
+                dtype=dtype,
+                name=f"encoder_layer_{i}",
+            )
+            for i in range(num_layers)
+        ]
+        self.pooler = BertPooler(initializer_range=initializer_range, dtype=dtype, name="pooler")
+
+        # Functional model
+        inputs = {
+            "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
+            "segment_ids": keras.Input((None,), dtype="int32", name="segment_ids"),
+            "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
+        }
+        x = self.embeddings(inputs["token_ids"], inputs["segment_ids"])
+        mask = make_attention_mask(inputs["padding_mask"])
+        for layer in self.encoder_layers:
+            x = layer(x, attention_mask=mask)
+        super().__init__(
+            inputs=inputs,
+            outputs={"sequence_output": x, "pooled_output": self.pooler(x)},
+            dtype=dtype,
+            **kwargs,
+        )
+
+        # Config
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.max_sequence_length = max_sequence_length
+        self.num_segments = num_segments
+        self.activation = activation
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+
+    @classmethod
+    def from_size(cls, size: str, vocabulary_size: int, **overrides) -> "BertBackbone":
+        """A backbone of one of the papers' sizes, with fresh weights.
+
+        Args:
+            size: str. `"tiny"`, `"mini"`, `"small"`, `"medium"`, `"base"` or `"large"`.
+            vocabulary_size: int. Rows of the token table.
+            **overrides: any argument of the constructor.
+
+        Raises:
+            ValueError: if the size is unknown.
+        """
+        if size not in SIZES:
+            raise ValueError(f"Unknown size {size!r}. Known sizes: {', '.join(SIZES)}.")
+        num_layers, hidden_dim = SIZES[size]
+        config = {
+            "num_layers": num_layers,
+            "hidden_dim": hidden_dim,
+            "num_heads": hidden_dim // 64,
+            "intermediate_dim": 4 * hidden_dim,
+            **overrides,
+        }
+        return cls(vocabulary_size, **config)
+
+    def default_lora_layer_names(self):
+        """LoRA adapts the attention's fused product (Hu et al. 2021 adapts query and value)."""
+        return ["query_key_value"]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "hidden_dim": self.hidden_dim,
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "max_sequence_length": self.max_sequence_length,
+            "num_segments": self.num_segments,
+            "activation": self.activation,
+            "attention_dropout": self.attention_dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+        }

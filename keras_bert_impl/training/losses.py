@@ -1,0 +1,51 @@
+"""The masked-LM loss: a mean over masked tokens, never over empty slots."""
+
+import keras
+from keras import ops
+
+from keras_bert_impl.training.distribution import sum_over_replicas
+
+# google-research/bert, run_pretraining.py, get_masked_lm_output().
+EPSILON = 1e-5
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class MaskedLMLoss(keras.losses.Loss):
+    """sum(w * cross_entropy) / (sum(w) + 1e-5), as the reference.
+
+    Rows hold fixed numbers of prediction slots, most of them empty in short rows. Dividing
+    by the slots, as Keras's own mean does, would make the learning rate depend on padding.
+    Under `tf.distribute` the denominator is that of the whole batch, so that replicas with
+    different numbers of masked tokens train as one device would.
+
+    Call arguments:
+        y_true: (batch, slots) int. The original ids.
+        y_pred: (batch, slots, vocabulary_size) logits.
+        sample_weight: (batch, slots) float, 1 at masked tokens, 0 in empty slots. Default 1.
+
+    Returns:
+        float32 scalar.
+    """
+
+    def __init__(self, name: str = "masked_lm_loss", **kwargs):
+        # The reduction is this class's whole point: it is done in __call__.
+        kwargs.pop("reduction", None)
+        super().__init__(name=name, reduction="none", **kwargs)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        with ops.name_scope(self.name):
+            losses = self.call(y_true, y_pred)  # (batch, slots)
+            weights = ops.ones_like(losses)
+            if sample_weight is not None:
+                weights = ops.cast(sample_weight, losses.dtype)
+            denominator = sum_over_replicas(ops.sum(weights))
+            return ops.sum(weights * losses) / (denominator + EPSILON)
+
+    def call(self, y_true, y_pred):
+        y_pred = ops.cast(y_pred, "float32")
+        return ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+
+    def get_config(self):
+        config = super().get_config()
+        config.pop("reduction", None)
+        return config

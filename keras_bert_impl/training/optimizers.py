@@ -1,0 +1,145 @@
+"""AdamW as BERT uses it: decay of matrices only, clipping by the whole batch's norm."""
+
+import keras
+from keras import ops
+
+
+def decays(variable) -> bool:
+    """Whether weight decay pulls this variable to zero: matrices yes, shifts and scales no.
+
+    The reference excludes what is named "LayerNorm" or "bias". Names change with the library
+    (Keras calls layer norm's scale and shift gamma and beta), so the role is read off the
+    variable instead: vectors and scalars shift or scale an activation; a bias of higher rank
+    is one that its layer called so.
+    """
+    name = variable.name.split("/")[-1].split(":")[0]
+    return len(variable.shape) >= 2 and name not in ("bias", "gamma", "beta")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class BertAdamW(keras.optimizers.Optimizer):
+    """Adam with decoupled weight decay (google-research/bert, optimization.py).
+
+    Differences from `keras.optimizers.AdamW`: biases and layer-norm scales and shifts are not
+    decayed; gradients are clipped by the norm of the batch's whole gradient, after replicas
+    are summed; bias correction can be switched off.
+
+    Args:
+        learning_rate: float or schedule.
+        weight_decay: float. Times the learning rate, taken off each matrix at each step.
+        beta_1, beta_2: float. Decay of the running mean and of the running square.
+        epsilon: float. Added to the root of the running square.
+        bias_correction: bool. True divides the running means by what their start at zero
+            took from them (Kingma and Ba 2015), which small fine-tuning sets need (Mosbach et
+            al. 2021, Zhang et al. 2021). False is the original BERT's step.
+        global_clipnorm: float or None. Longest gradient, all variables together.
+
+    Example:
+
+    >>> optimizer = BertAdamW(WarmupLinearDecay(5e-5, num_steps=1000, num_warmup_steps=100))
+    >>> optimizer.bias_correction
+    True
+    """
+
+    def __init__(
+        self,
+        learning_rate=5e-5,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        bias_correction: bool = True,
+        global_clipnorm: float | None = 1.0,
+        name: str = "bert_adamw",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            global_clipnorm=global_clipnorm,
+            name=name,
+            **kwargs,
+        )
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.bias_correction = bias_correction
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._momentums, self._velocities = self.add_optimizer_variables(
+            variables, ["momentum", "velocity"]
+        )
+        excluded = getattr(self, "_exclude_from_weight_decay", set())
+        self._decayed = {
+            self._var_key(v) for v in variables if decays(v) and self._var_key(v) not in excluded
+        }
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """As Keras's, for more than the default; a name that matches no variable is an error."""
+        if var_names:
+            raise ValueError(
+                "BertAdamW excludes biases and layer-norm scales and shifts by their role and "
+                "takes no name patterns, since a pattern that matches nothing goes unnoticed. "
+                "Pass the variables themselves as var_list."
+            )
+        super().exclude_from_weight_decay(var_list=var_list)
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
+        dtype = variable.dtype
+        gradient = ops.cast(gradient, dtype)
+        learning_rate = ops.cast(learning_rate, dtype)
+
+        self.assign(momentum, momentum + (1.0 - self.beta_1) * (gradient - momentum))
+        self.assign(velocity, velocity + (1.0 - self.beta_2) * (ops.square(gradient) - velocity))
+        mean, square = ops.convert_to_tensor(momentum), ops.convert_to_tensor(velocity)
+        if self.bias_correction:
+            step = ops.cast(self.iterations + 1, dtype)
+            mean = mean / (1.0 - ops.power(ops.cast(self.beta_1, dtype), step))
+            square = square / (1.0 - ops.power(ops.cast(self.beta_2, dtype), step))
+        update = mean / (ops.sqrt(square) + self.epsilon)
+        if self.weight_decay and self._var_key(variable) in self._decayed:
+            update = update + self.weight_decay * variable
+        self.assign_sub(variable, learning_rate * update)
+
+    # Keras clips each replica's gradient before the replicas are summed, and decays weights
+    # in a pass of its own; here both belong to the step, after the sum.
+
+    def _clip_gradients(self, gradients):
+        return gradients
+
+    def _apply_weight_decay(self, variables):
+        pass
+
+    def _backend_update_step(self, gradients, variables, learning_rate):
+        if keras.backend.backend() != "tensorflow":
+            gradients = super()._clip_gradients(gradients)
+            super()._backend_update_step(gradients, variables, learning_rate)
+            return
+        import tensorflow as tf
+
+        # Table lookups give their gradient as rows, one for each time a row was read. The norm
+        # is of the gradient, so rows that belong together are summed first.
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
+        values = [v.value if isinstance(v, keras.Variable) else v for v in variables]
+        pairs = self._all_reduce_sum_gradients(list(zip(gradients, values, strict=True)))
+        gradients = super()._clip_gradients([gradient for gradient, _ in pairs])
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            self._distributed_tf_update_step,
+            self._distribution_strategy,
+            list(zip(gradients, values, strict=True)),
+            learning_rate,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "bias_correction": self.bias_correction,
+        }
