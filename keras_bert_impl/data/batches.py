@@ -1,0 +1,138 @@
+"""Arrays to batches, and the checks that no id points outside its table."""
+
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+TUPLE_ERROR = (
+    "A tuple could be a pair of texts or (x, y). Pass a pair as "
+    '{"text_a": strings, "text_b": strings} and labels as y=...'
+)
+
+
+def refuse_tuple(x):
+    """`x` itself, unless it is a tuple, which could mean two things.
+
+    Raises:
+        ValueError: saying how to pass a pair of texts.
+    """
+    if isinstance(x, tuple):
+        raise ValueError(TUPLE_ERROR)
+    return x
+
+
+def as_arrays(nested):
+    """Leaves to numpy arrays. Lists are arrays here, not structure, as in `tf.data`."""
+    if nested is None:
+        return None
+    if isinstance(nested, dict):
+        return {key: as_arrays(value) for key, value in nested.items()}
+    return np.asarray(nested)
+
+
+def dataset_of_arrays(x, y=None, sample_weight=None, *, batch_size: int, shuffle: bool):
+    """Slices of arrays as a dataset of batches, the last one maybe smaller.
+
+    Args:
+        x, y, sample_weight: nested arrays from `as_arrays`, all of one length; y and
+            sample_weight may be None.
+        batch_size: int. Rows of each batch.
+        shuffle: bool. Another order each time the dataset is read.
+
+    Raises:
+        ValueError: for a leaf without a batch axis, unequal lengths or no rows.
+    """
+    arrays = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+    lengths = {len(leaf) if leaf.ndim else None for leaf in tf.nest.flatten(arrays)}
+    if None in lengths:
+        raise ValueError(
+            "x holds a single text or number. Wrap it in a list: the first axis is the batch."
+        )
+    if len(lengths) > 1:
+        raise ValueError(f"x, y and sample_weight differ in rows: {sorted(lengths)}.")
+    rows = lengths.pop()
+    if rows == 0:
+        raise ValueError("x has no rows.")
+    dataset = tf.data.Dataset.from_tensor_slices(arrays)
+    if shuffle:
+        dataset = dataset.shuffle(rows, reshuffle_each_iteration=True)
+    return dataset.batch(batch_size)
+
+
+def split_arrays(x, y, sample_weight, held_out_share: float):
+    """The first rows and the last, as `validation_split` of `keras.Model.fit` does.
+
+    Returns:
+        Two tuples (x, y, sample_weight).
+
+    Raises:
+        ValueError: if a side would be empty.
+    """
+    arrays = (as_arrays(refuse_tuple(x)), as_arrays(y), as_arrays(sample_weight))
+    rows = len(tf.nest.flatten(arrays[0])[0])
+    held_out = int(rows * held_out_share)
+    if not 0 < held_out < rows:
+        raise ValueError(f"validation_split={held_out_share} of {rows} rows leaves one side empty.")
+
+    def part(rows_of):
+        return tuple(
+            None if array is None else tf.nest.map_structure(rows_of, array) for array in arrays
+        )
+
+    return part(lambda a: a[:-held_out]), part(lambda a: a[-held_out:])
+
+
+def check_id_arrays(x: Mapping[str, np.ndarray], tables: Mapping[str, int], max_length: int):
+    """Raise where ids point outside their table or rows are too long, naming the row.
+
+    Args:
+        x: arrays by name, `token_ids` among them.
+        tables: rows of the table that each name's ids point into.
+        max_length: longest row that the model takes.
+
+    Raises:
+        ValueError: naming the array, row, column and value.
+    """
+    for name, size in tables.items():
+        if name not in x:
+            continue
+        wrong = np.argwhere((x[name] < 0) | (x[name] >= size))
+        if len(wrong):
+            row, column = wrong[0]
+            raise ValueError(
+                f"{name} holds {x[name][row, column]} in row {row}, column {column}, but its table "
+                f"has {size} rows. Were the ids made with another vocabulary?"
+            )
+    length = x["token_ids"].shape[-1]
+    if length > max_length:
+        raise ValueError(
+            f"token_ids has rows of {length} tokens, but the position table has {max_length} rows. "
+            f"Truncate the input, or build the backbone with max_sequence_length={length} or more."
+        )
+
+
+def check_id_batch(x: dict, tables: Mapping[str, int], max_length: int) -> dict:
+    """The same in the graph, on the host: an accelerator would read beside the table unseen.
+
+    Args:
+        x, tables, max_length: as in `check_id_arrays`, x of tensors.
+
+    Returns:
+        x, which can be read only once the checks have passed.
+    """
+    checks = []
+    for name, size in tables.items():
+        if name in x:
+            ids = tf.cast(x[name], tf.int32)
+            message = (
+                f"{name} points outside its table of {size} rows. Were the ids made with another "
+                "vocabulary?"
+            )
+            checks.append(tf.debugging.Assert(tf.reduce_all((ids >= 0) & (ids < size)), [message]))
+    length = tf.shape(x["token_ids"])[-1]
+    message = f"Rows are longer than the position table of {max_length} rows. Truncate them. Length"
+    checks.append(tf.debugging.Assert(length <= max_length, [message, length]))
+    with tf.control_dependencies(checks):
+        return {**x, "token_ids": tf.identity(x["token_ids"])}

@@ -1,0 +1,67 @@
+"""The masked language model: a backbone that fills in masked tokens."""
+
+import keras
+import keras_hub
+
+from keras_bert_impl.layers.heads import MaskedLMHead
+from keras_bert_impl.models.backbone import BertBackbone
+from keras_bert_impl.models.preprocessor import BertMaskedLMPreprocessor
+from keras_bert_impl.models.task import BertTask
+from keras_bert_impl.training.losses import MaskedLMLoss
+
+
+def masked_lm_head(backbone) -> MaskedLMHead:
+    """The head for a backbone: its table, its activation, its precision."""
+    return MaskedLMHead(
+        backbone.token_embedding,
+        activation=backbone.activation,
+        layer_norm_epsilon=backbone.layer_norm_epsilon,
+        initializer_range=backbone.initializer_range,
+        dtype=backbone.dtype_policy,
+        name="masked_lm_head",
+    )
+
+
+def mask_positions_input():
+    """The symbolic input that tells the head where to look."""
+    return keras.Input((None,), dtype="int32", name="mask_positions")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class BertMaskedLM(BertTask, keras_hub.models.MaskedLM):
+    """BERT trained to fill in masked tokens (paper, section 3.1, task 1).
+
+    Args:
+        backbone: a `BertBackbone`.
+        preprocessor: a `BertMaskedLMPreprocessor`, or None where ids come prepared.
+
+    Inputs: the backbone's, and `mask_positions`, (batch, slots) int32.
+
+    Outputs: (batch, slots, vocabulary_size) logits.
+
+    Example:
+
+    >>> backbone = BertBackbone.from_size("tiny", vocabulary_size=tokenizer.vocabulary_size())
+    >>> masked_lm = BertMaskedLM(backbone, BertMaskedLMPreprocessor(tokenizer, 64))
+    >>> history = masked_lm.fit(["some text", "more text"], batch_size=2, verbose=0)
+    """
+
+    backbone_cls = BertBackbone
+    preprocessor_cls = BertMaskedLMPreprocessor
+    draws_targets = True
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.masked_lm_head = masked_lm_head(backbone)
+
+        inputs = {**backbone.input, "mask_positions": mask_positions_input()}
+        sequence_output = backbone(backbone.input)["sequence_output"]
+        logits = self.masked_lm_head(sequence_output, inputs["mask_positions"])
+        super().__init__(inputs=inputs, outputs=logits, **kwargs)
+
+    def default_loss(self):
+        return MaskedLMLoss()
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]

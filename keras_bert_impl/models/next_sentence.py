@@ -1,0 +1,55 @@
+"""Next-sentence prediction: does B follow A?"""
+
+import keras
+
+from keras_bert_impl.layers.heads import NextSentenceHead
+from keras_bert_impl.models.backbone import BertBackbone
+from keras_bert_impl.models.preprocessor import BertPreprocessor
+from keras_bert_impl.models.task import BertTask
+from keras_bert_impl.models.text_classifier import check_class_labels
+
+
+def next_sentence_head(backbone) -> NextSentenceHead:
+    """The head for a backbone, in its precision."""
+    return NextSentenceHead(
+        initializer_range=backbone.initializer_range,
+        dtype=backbone.dtype_policy,
+        name="next_sentence_head",
+    )
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class BertNextSentence(BertTask):
+    """BERT trained to tell following sentences from random ones (paper, section 3.1, task 2).
+
+    Args:
+        backbone: a `BertBackbone`.
+        preprocessor: a `BertPreprocessor` with `pair=True`, or None where ids come prepared.
+
+    Outputs: (batch, 2) logits: 0 B follows A, 1 B is random.
+    """
+
+    backbone_cls = BertBackbone
+    preprocessor_cls = BertPreprocessor
+    class_names = ("is_next", "is_random")
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.next_sentence_head = next_sentence_head(backbone)
+
+        logits = self.next_sentence_head(backbone(backbone.input)["pooled_output"])
+        super().__init__(inputs=backbone.input, outputs=logits, **kwargs)
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def check_labels(self, y):
+        check_class_labels(y, 2)
+
+    def answer(self, logits):
+        """Logits to what a served model answers: (batch, 2) probabilities."""
+        return {"probabilities": keras.ops.softmax(keras.ops.cast(logits, "float32"))}

@@ -1,0 +1,252 @@
+"""What every task shares: raw text or prepared ids in `fit`, `evaluate`, `predict`, `export`."""
+
+import keras
+import keras_hub
+import tensorflow as tf
+
+from keras_bert_impl.data.batches import (
+    TUPLE_ERROR,
+    as_arrays,
+    check_id_arrays,
+    check_id_batch,
+    dataset_of_arrays,
+    refuse_tuple,
+    split_arrays,
+)
+from keras_bert_impl.training.optimizers import BertAdamW
+
+
+class BertTask(keras_hub.models.Task):
+    """A backbone with a head, trained and asked with raw text or with prepared ids.
+
+    `x` may be strings, a dict of string arrays for pairs, a dict of prepared arrays
+    (`token_ids`, ...), or a `tf.data.Dataset` of batches of any of these. Preprocessing runs
+    as a TensorFlow graph in `tf.data`, whatever the Keras backend.
+
+    Ids outside the token table, rows longer than the position table and labels outside the
+    head's range raise an error that names the row, before any step is taken.
+    """
+
+    # Subclasses: do targets draw random numbers, so that each batch needs a step number?
+    draws_targets = False
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._check_vocabulary()
+
+    def _check_vocabulary(self) -> None:
+        """Raise if the tokenizer could make ids that the token table has no row for."""
+        tokenizer = getattr(self.preprocessor, "tokenizer", None)
+        # Absent until a preset's or archive's assets are read.
+        vocabulary = getattr(tokenizer, "vocabulary", None)
+        if vocabulary is not None and len(vocabulary) > self.backbone.vocabulary_size:
+            raise ValueError(
+                f"The tokenizer's vocabulary has {len(vocabulary)} tokens, but the backbone's "
+                f"table has {self.backbone.vocabulary_size} rows (vocabulary_size). Build the "
+                "backbone with at least as many rows, or use the vocabulary it was trained with."
+            )
+
+    def compile(
+        self,
+        optimizer="auto",
+        loss="auto",
+        *,
+        metrics="auto",
+        weighted_metrics="auto",
+        **kwargs,
+    ):
+        """As `keras.Model.compile`; what is left at "auto" is the task's own.
+
+        Args:
+            optimizer: default `BertAdamW(5e-5)`, without warmup or decay.
+            loss, metrics, weighted_metrics: default the task's loss and metrics.
+        """
+        if isinstance(optimizer, str) and optimizer == "auto":
+            optimizer = BertAdamW(5e-5)
+        if isinstance(loss, str) and loss == "auto":
+            loss = self.default_loss()
+        if isinstance(metrics, str) and metrics == "auto":
+            metrics = None
+        if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
+            weighted_metrics = self.default_metrics() if metrics is None else None
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            **kwargs,
+        )
+
+    def default_loss(self):
+        """The loss that `compile` takes when told none."""
+        raise NotImplementedError
+
+    def default_metrics(self):
+        """The weighted metrics that `compile` takes when told none."""
+        raise NotImplementedError
+
+    def check_labels(self, y) -> None:
+        """Raise a ValueError naming the first row of the array `y` that is no label here."""
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        sample_weight=None,
+        validation_data=None,
+        validation_split=None,
+        shuffle=True,
+        **kwargs,
+    ):
+        """As `keras.Model.fit`. Arrays are shuffled anew each epoch unless `shuffle=False`."""
+        if validation_split and validation_data is None:
+            if isinstance(x, tf.data.Dataset):
+                raise ValueError("validation_split needs arrays; x is a tf.data.Dataset.")
+            (x, y, sample_weight), validation_data = split_arrays(
+                x, y, sample_weight, validation_split
+            )
+        dataset = self.prepared_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
+        if validation_data is not None and not isinstance(validation_data, tf.data.Dataset):
+            validation_data = keras.utils.unpack_x_y_sample_weight(validation_data)
+            validation_data = self.prepared_dataset(*validation_data, batch_size)
+        elif validation_data is not None:
+            validation_data = self.prepared_dataset(validation_data)
+        return super().fit(dataset, validation_data=validation_data, **kwargs)
+
+    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
+        """As `keras.Model.evaluate`."""
+        if not kwargs.get("_use_cached_eval_dataset"):
+            x, y, sample_weight = (
+                self.prepared_dataset(x, y, sample_weight, batch_size),
+                None,
+                None,
+            )
+        return super().evaluate(x, y, sample_weight=sample_weight, **kwargs)
+
+    def predict(self, x=None, batch_size=None, **kwargs):
+        """As `keras.Model.predict`: every row comes back, in order."""
+        return super().predict(self.prepared_dataset(x, batch_size=batch_size), **kwargs)
+
+    def train_on_batch(self, x, y=None, sample_weight=None, **kwargs):
+        """As `keras.Model.train_on_batch`, on raw text or prepared ids."""
+        x, y, sample_weight = self._one_batch(x, y, sample_weight)
+        return super().train_on_batch(x, y, sample_weight, **kwargs)
+
+    def test_on_batch(self, x, y=None, sample_weight=None, **kwargs):
+        """As `keras.Model.test_on_batch`, on raw text or prepared ids."""
+        x, y, sample_weight = self._one_batch(x, y, sample_weight)
+        return super().test_on_batch(x, y, sample_weight, **kwargs)
+
+    def predict_on_batch(self, x, **kwargs):
+        """As `keras.Model.predict_on_batch`, on raw text or prepared ids."""
+        return super().predict_on_batch(self._one_batch(x, None, None)[0], **kwargs)
+
+    def _one_batch(self, x, y, sample_weight):
+        rows = len(next(iter(x.values()))) if isinstance(x, dict) else len(x)
+        dataset = self.prepared_dataset(x, y, sample_weight, batch_size=max(rows, 1))
+        batch = next(dataset.as_numpy_iterator())
+        return keras.utils.unpack_x_y_sample_weight(batch)
+
+    def preprocess_samples(self, x, y=None, sample_weight=None):
+        """Prepared batches pass; `prepared_dataset` has done the work by now."""
+        return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+
+    def prepared_dataset(
+        self, x, y=None, sample_weight=None, batch_size=None, shuffle=False
+    ) -> tf.data.Dataset:
+        """Whatever `fit` takes, as a dataset of checked batches of ids.
+
+        Args:
+            x, y, sample_weight: as in `fit`.
+            batch_size: int, default 32. Must be None where x is a dataset.
+            shuffle: bool. Arrays only: another order each time the dataset is read.
+
+        Raises:
+            ValueError: for tuples of texts, unequal numbers of rows, or labels and ids out of
+                range.
+        """
+        if isinstance(x, tf.data.Dataset):
+            given = {"y": y, "sample_weight": sample_weight, "batch_size": batch_size}
+            for name, value in given.items():
+                if value is not None:
+                    raise ValueError(
+                        f"x is a tf.data.Dataset, whose batches already hold all, but {name} was "
+                        "passed too. Leave it out."
+                    )
+            dataset = x
+        else:
+            x, y, sample_weight = map(as_arrays, (refuse_tuple(x), y, sample_weight))
+            if x is None:
+                raise ValueError("x is missing.")
+            if y is not None:
+                self.check_labels(y)
+            if isinstance(x, dict) and "token_ids" in x:
+                check_id_arrays(x, self._tables, self.backbone.max_sequence_length)
+            dataset = dataset_of_arrays(
+                x, y, sample_weight, batch_size=batch_size or 32, shuffle=shuffle
+            )
+
+        first = dataset.element_spec
+        first = first[0] if isinstance(first, tuple) else first
+        if not (isinstance(first, dict) and "token_ids" in first):
+            dataset = self._preprocessed(dataset)
+        return dataset.map(self._check_batch, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
+
+    def _preprocessed(self, dataset):
+        if self.preprocessor is None:
+            raise ValueError(
+                f"{type(self).__name__} received raw text but has no preprocessor. Pass one to "
+                "its constructor, or pass prepared ids: a dict with token_ids, segment_ids and "
+                "padding_mask."
+            )
+        self._check_vocabulary()
+        spec = dataset.element_spec
+        if isinstance(spec, tuple) and any(s.dtype == tf.string for s in tf.nest.flatten(spec[1:])):
+            raise ValueError(f"The labels of this dataset are strings. {TUPLE_ERROR}")
+        if not self.draws_targets:
+            return dataset.map(
+                lambda x, *labels: self.preprocessor(refuse_tuple(x), *labels),
+                num_parallel_calls=tf.data.AUTOTUNE,
+            )
+        # A fresh number for each batch of each epoch, the same in every run with this seed.
+        steps = tf.data.Dataset.random(self.preprocessor.seed, rerandomize_each_iteration=True)
+
+        def preprocess(step, batch):
+            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+            # Any int32: the masker takes it as one half of a seed.
+            step = tf.cast(step % (2**31 - 1), tf.int32)
+            return self.preprocessor(refuse_tuple(x), y=y, sample_weight=sample_weight, step=step)
+
+        return tf.data.Dataset.zip(steps, dataset).map(
+            preprocess, num_parallel_calls=tf.data.AUTOTUNE
+        )
+
+    def _check_batch(self, *batch):
+        x = check_id_batch(batch[0], self._tables, self.backbone.max_sequence_length)
+        return x if len(batch) == 1 else (x, *batch[1:])
+
+    @property
+    def _tables(self) -> dict[str, int]:
+        return {
+            "token_ids": self.backbone.vocabulary_size,
+            "segment_ids": self.backbone.num_segments,
+        }
+
+    def export(self, filepath, format="tf_saved_model", **kwargs):
+        """Write what another program can serve.
+
+        Args:
+            filepath: str. A folder for a SavedModel.
+            format: str. `"tf_saved_model"` writes a SavedModel that takes raw strings and one
+                that takes ids, see `serving/saved_model.py`; anything else is Keras's own
+                export of the bare model.
+        """
+        if format != "tf_saved_model":
+            super().export(filepath, format=format, **kwargs)
+            return
+        # The one step from a model to what serves it; loaded on demand, so that models can
+        # be used where nothing is exported.
+        from keras_bert_impl.serving.saved_model import export_saved_model
+
+        export_saved_model(self, filepath)
