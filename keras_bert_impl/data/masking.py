@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert_impl.data.randomness import fold_in, uniform, uniform_int
+
 
 class DynamicMasker:
     """Chooses tokens of each row to predict and hides most of them.
@@ -126,9 +128,7 @@ class DynamicMasker:
         token_ids = tf.cast(token_ids, tf.int32)  # (batch, length)
         if padding_mask is None:
             padding_mask = tf.ones_like(token_ids, tf.bool)
-        order_seed, action_seed, random_seed = tf.unstack(
-            tf.random.split(as_seed(seed), num=3, alg="philox")
-        )
+        order_seed, action_seed, random_seed = (fold_in(seed, i) for i in range(3))
 
         maskable = padding_mask & ~_is_one_of(token_ids, self.special_token_ids)
         limit = tf.minimum(
@@ -240,31 +240,6 @@ def choose_groups(groups, maskable, limit, seed) -> tf.Tensor:
     )
     fits = tf.gather(fits, tf.argsort(order, axis=1), batch_dims=1)  # by group again
     return tf.gather(fits, groups, batch_dims=1) & maskable
-
-
-def as_seed(seed) -> tf.Tensor:
-    """(2,) int64 of a tensor or of a pair of numbers, tensors among them."""
-    if isinstance(seed, tuple | list):
-        seed = tf.stack([tf.cast(part, tf.int64) for part in seed])
-    seed = tf.cast(seed, tf.int64)
-    if seed.shape.rank != 1 or seed.shape[0] not in (2, None):
-        raise ValueError(f"seed must be two numbers, (seed, step), but has shape {seed.shape}.")
-    return seed
-
-
-def uniform(shape, seed) -> tf.Tensor:
-    """(batch, length) float32 in [0, 1), the same in a row's first columns for any length."""
-    # Drawn column by column: Philox fills a tensor in order, so more columns come after.
-    draws = tf.random.stateless_uniform([shape[1], shape[0]], seed, alg="philox")
-    return tf.transpose(draws)
-
-
-def uniform_int(shape, limit, seed) -> tf.Tensor:
-    """(batch, length) int32 in [0, limit), the same in a row's first columns for any length."""
-    draws = tf.random.stateless_uniform(
-        [shape[1], shape[0]], seed, minval=0, maxval=limit, dtype=tf.int32, alg="philox"
-    )
-    return tf.transpose(draws)
 
 
 def _is_one_of(token_ids, ids):

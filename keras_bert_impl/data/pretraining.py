@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bert_impl.data.masking import DynamicMasker
 from keras_bert_impl.data.packing import pack
+from keras_bert_impl.data.randomness import fold_in, permutation
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents, texts_from_documents
 
 # Documents are shuffled among this many windows, so that other documents meet in each epoch.
@@ -73,7 +74,8 @@ def pretraining_dataset(
 
     Raises:
         ValueError: without documents, or for options out of range.
-        tf.errors.InvalidArgumentError: on reading, if all documents together make no row.
+        tf.errors.InvalidArgumentError: on reading, if all documents together make no row and
+            repeat is true: it would go on for ever without a batch.
 
     Example:
 
@@ -93,7 +95,7 @@ def pretraining_dataset(
         pieces = window.with_flat_values(pieces.with_row_splits_dtype(tf.int64))
         options = {
             "short_sequence_probability": short_sequence_probability,
-            "seed": _fold_in((seed, epoch), index),
+            "seed": fold_in((seed, epoch), index),
         }
         if next_sentence:
             texts = pairs_from_documents(pieces, max_tokens=sequence_length - 3, **options)
@@ -180,12 +182,7 @@ def _shuffle(blocks: tf.data.Dataset, seed) -> tf.data.Dataset:
     """
 
     def permute(index, block):
-        size = tf.nest.flatten(block)[0].shape[0]
-        if size is None:
-            size = _num_rows(tf.nest.flatten(block)[0])
-        order = tf.random.experimental.stateless_shuffle(
-            tf.range(size), _fold_in(seed, index), alg="philox"
-        )
+        order = permutation(_num_rows(tf.nest.flatten(block)[0]), fold_in(seed, index))
         return tf.nest.map_structure(lambda rows: tf.gather(rows, order), block)
 
     permuted = blocks.enumerate().map(permute, num_parallel_calls=1)
@@ -196,13 +193,8 @@ def _num_rows(rows) -> tf.Tensor:
     return rows.nrows() if isinstance(rows, tf.RaggedTensor) else tf.shape(rows)[0]
 
 
-def _fold_in(seed, index) -> tf.Tensor:
-    seed = tf.stack([tf.cast(part, tf.int64) for part in seed])
-    return tf.random.fold_in(seed, index, alg="philox")
-
-
 def _refuse_empty_epochs(rows: tf.data.Dataset) -> tf.data.Dataset:
-    """(epoch, rows) to rows; an epoch without any would go on for ever without a batch."""
+    """(epoch, rows) to rows, an error when the next epoch begins and there were none."""
 
     def count(state, element):
         counted_epoch, num_rows = state

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.data.masking import as_seed
 from keras_bert_impl.data.packing import kept_lengths
+from keras_bert_impl.data.randomness import below, coin_flips, fold_in, uniform_float64
 
 # The label's classes, as in the reference (`is_random_next`) and in its checkpoints' head.
 IS_NEXT = 0
@@ -62,23 +62,22 @@ def pairs_from_documents(
     >>> first, second, is_random = pairs_from_documents(window, max_tokens=8, seed=(1, 0))
     """
     sentences = _Sentences.of(window, max_tokens)
-    seed = as_seed(seed)
     target = _targets(sentences, max_tokens, short_sequence_probability, seed)
 
     def step(step_index, cursor):
         draws = _draws(sentences, seed, step_index, 4)  # (4, documents)
         chunk_end = sentences.reach(cursor, target, sentences.document_ends)
         chunk_size = chunk_end - cursor
-        a_end = cursor + 1 + _draw_below(draws[0], chunk_size - 1)
+        a_end = cursor + 1 + below(draws[0], chunk_size - 1)
         a_pieces = sentences.pieces_between(cursor, a_end)
 
         is_random = (chunk_size == 1) | (draws[1] < next_sentence_random_probability)
         is_random &= sentences.num_documents > 1
-        other = _draw_below(draws[2], sentences.num_documents - 1)
+        other = below(draws[2], sentences.num_documents - 1)
         other += tf.cast(other >= tf.range(sentences.num_documents), tf.int64)
         other = tf.minimum(other, sentences.num_documents - 1)  # the only document: not used
         other_start, other_end = sentences.bounds(other)
-        other_start += _draw_below(draws[3], other_end - other_start)
+        other_start += below(draws[3], other_end - other_start)
         b_start = tf.where(is_random, other_start, a_end)
         b_end = tf.where(
             is_random, sentences.reach(other_start, target - a_pieces, other_end), chunk_end
@@ -94,12 +93,9 @@ def pairs_from_documents(
     )
     # As the reference: from the longer, from B when they are equal.
     a_kept, b_kept = kept_lengths(a_end - a_start, b_end - b_start, max_tokens, "longest_first")
-    a_seed, b_seed = tf.unstack(
-        tf.random.split(tf.random.fold_in(seed, -2, alg="philox"), alg="philox")
-    )
     return (
-        _random_slice(sentences.pieces, a_start, a_end, a_kept, a_seed),
-        _random_slice(sentences.pieces, b_start, b_end, b_kept, b_seed),
+        _random_slice(sentences.pieces, a_start, a_end, a_kept, fold_in(seed, -2)),
+        _random_slice(sentences.pieces, b_start, b_end, b_kept, fold_in(seed, -3)),
         tf.cast(pairs[4], tf.int32),
     )
 
@@ -126,7 +122,6 @@ def texts_from_documents(
         ValueError: for max_tokens below 2 or a window of another rank.
     """
     sentences = _Sentences.of(window, max_tokens)
-    seed = as_seed(seed)
     target = _targets(sentences, max_tokens, short_sequence_probability, seed)
 
     def step(step_index, cursor):
@@ -134,9 +129,8 @@ def texts_from_documents(
         return chunk_end, tf.stack([cursor, chunk_end]), cursor < sentences.document_ends
 
     start, end = tf.unstack(tf.gather(sentences.offsets, _walk(sentences, step, width=2)))
-    cut_seed = tf.random.fold_in(seed, -2, alg="philox")
     kept = tf.minimum(end - start, tf.cast(max_tokens, tf.int64))
-    return _random_slice(sentences.pieces, start, end, kept, cut_seed)
+    return _random_slice(sentences.pieces, start, end, kept, fold_in(seed, -2))
 
 
 class _Sentences(NamedTuple):
@@ -189,7 +183,7 @@ class _Sentences(NamedTuple):
 def _targets(sentences, max_tokens, short_sequence_probability, seed):
     """(documents,) pieces that a chunk should reach."""
     draws = _draws(sentences, seed, -1, 2)
-    short = 2 + _draw_below(draws[1], tf.constant(max_tokens - 1, tf.int64))
+    short = 2 + below(draws[1], tf.constant(max_tokens - 1, tf.int64))
     return tf.where(draws[0] < short_sequence_probability, short, max_tokens)
 
 
@@ -228,25 +222,11 @@ def _walk(sentences, step, width):
 
 def _draws(sentences, seed, index, count):
     """(count, documents) float64 in [0, 1)."""
-    seed = tf.random.fold_in(seed, index, alg="philox")
     shape = tf.stack([count, tf.cast(sentences.num_documents, tf.int32)])
-    return tf.random.stateless_uniform(shape, seed, dtype=tf.float64, alg="philox")
-
-
-def _draw_below(draw, limit):
-    """int64 in [0, limit) of a draw in [0, 1); 0 where limit is 0."""
-    return tf.cast(tf.floor(draw * tf.cast(limit, tf.float64)), tf.int64)
+    return uniform_float64(shape, fold_in(seed, index))
 
 
 def _random_slice(pieces, start, end, kept, seed):
     """Ragged rows pieces[start:end], cut to `kept`: each surplus token from a random end."""
-    surplus = end - start - kept
-    from_front = tf.random.stateless_binomial(
-        tf.shape(surplus),
-        seed,
-        counts=tf.cast(surplus, tf.float64),
-        probs=tf.constant(0.5, tf.float64),
-        output_dtype=tf.int64,
-    )
-    start += from_front
+    start += coin_flips(end - start - kept, seed)
     return tf.gather(pieces, tf.ragged.range(start, start + kept))
