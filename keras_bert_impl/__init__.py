@@ -1,1 +1,57 @@
 """The whole life of a BERT in Keras 3. Every public name stands here, once."""
+
+# Strings to ids
+from keras_bert_impl.text.tokenizer import BertTokenizer as BertTokenizer
+from keras_bert_impl.text.tokenizer import TokensWithOffsets as TokensWithOffsets
+from keras_bert_impl.text.vocabulary import read_vocabulary as read_vocabulary
+from keras_bert_impl.text.vocabulary import save_vocabulary as save_vocabulary
+from keras_bert_impl.text.vocabulary import train_vocabulary as train_vocabulary
+
+# isort: split
+# Ids to batches
+from keras_bert_impl.data.masking import DynamicMasker as DynamicMasker
+from keras_bert_impl.data.packing import pack as pack
+from keras_bert_impl.data.packing import truncate_pair as truncate_pair
+from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
+from keras_bert_impl.data.sentence_pairs import pairs_from_documents as pairs_from_documents
+from keras_bert_impl.data.sources import check_labels as check_labels
+from keras_bert_impl.data.sources import read_documents as read_documents
+from keras_bert_impl.data.sources import read_table as read_table
+
+# isort: split
+# Layers
+from keras_bert_impl.layers.attention import SelfAttention as SelfAttention
+from keras_bert_impl.layers.attention import make_attention_mask as make_attention_mask
+from keras_bert_impl.layers.embeddings import BertEmbeddings as BertEmbeddings
+from keras_bert_impl.layers.encoder_layer import BertEncoderLayer as BertEncoderLayer
+from keras_bert_impl.layers.heads import MaskedLMHead as MaskedLMHead
+from keras_bert_impl.layers.heads import NextSentenceHead as NextSentenceHead
+from keras_bert_impl.layers.pooler import BertPooler as BertPooler
+
+# isort: split
+# Models
+from keras_bert_impl.models.backbone import SIZES as SIZES
+from keras_bert_impl.models.backbone import BertBackbone as BertBackbone
+from keras_bert_impl.models.masked_lm import BertMaskedLM as BertMaskedLM
+from keras_bert_impl.models.next_sentence import BertNextSentence as BertNextSentence
+from keras_bert_impl.models.preprocessor import BertMaskedLMPreprocessor as BertMaskedLMPreprocessor
+from keras_bert_impl.models.preprocessor import BertPreprocessor as BertPreprocessor
+from keras_bert_impl.models.preprocessor import (
+    BertPretrainerPreprocessor as BertPretrainerPreprocessor,
+)
+from keras_bert_impl.models.pretrainer import BertPretrainer as BertPretrainer
+from keras_bert_impl.models.text_classifier import BertTextClassifier as BertTextClassifier
+
+# isort: split
+# Training
+from keras_bert_impl.training.distribution import check_batch_size as check_batch_size
+from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
+from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
+from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
+from keras_bert_impl.training.schedules import WarmupLinearDecay as WarmupLinearDecay
+
+# isort: split
+# Serving
+from keras_bert_impl.serving.saved_model import export_saved_model as export_saved_model
+
+__version__ = "0.1.0"

@@ -1,7 +1,6 @@
 """The masked language model: a backbone that fills in masked tokens."""
 
 import keras
-import keras_hub
 
 from keras_bert_impl.layers.heads import MaskedLMHead
 from keras_bert_impl.models.backbone import BertBackbone
@@ -28,7 +27,7 @@ def mask_positions_input():
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
-class BertMaskedLM(BertTask, keras_hub.models.MaskedLM):
+class BertMaskedLM(BertTask):
     """BERT trained to fill in masked tokens (paper, section 3.1, task 1).
 
     Args:

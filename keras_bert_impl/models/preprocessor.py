@@ -5,11 +5,9 @@ import keras_hub
 import tensorflow as tf
 
 from keras_bert_impl.data.masking import DynamicMasker
-from keras_bert_impl.data.packing import TRUNCATIONS, pack
+from keras_bert_impl.data.packing import PADDINGS, TRUNCATIONS, pack
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.text.tokenizer import BertTokenizer
-
-PADDINGS = ("longest", "max_length")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")

@@ -37,13 +37,17 @@ class BertTask(keras_hub.models.Task):
     def _check_vocabulary(self) -> None:
         """Raise if the tokenizer could make ids that the token table has no row for."""
         tokenizer = getattr(self.preprocessor, "tokenizer", None)
-        # Absent until a preset's or archive's assets are read.
-        vocabulary = getattr(tokenizer, "vocabulary", None)
-        if vocabulary is not None and len(vocabulary) > self.backbone.vocabulary_size:
+        if tokenizer is None:
+            return
+        try:
+            size = tokenizer.vocabulary_size()
+        except ValueError:  # none yet: a preset's or archive's assets are read after its config
+            return
+        if size > self.backbone.vocabulary_size:
             raise ValueError(
-                f"The tokenizer's vocabulary has {len(vocabulary)} tokens, but the backbone's "
-                f"table has {self.backbone.vocabulary_size} rows (vocabulary_size). Build the "
-                "backbone with at least as many rows, or use the vocabulary it was trained with."
+                f"The tokenizer's vocabulary has {size} tokens, but the backbone's table has "
+                f"{self.backbone.vocabulary_size} rows (vocabulary_size). Build the backbone with "
+                "at least as many rows, or use the vocabulary it was trained with."
             )
 
     def compile(
@@ -191,7 +195,7 @@ class BertTask(keras_hub.models.Task):
         first = first[0] if isinstance(first, tuple) else first
         if not (isinstance(first, dict) and "token_ids" in first):
             dataset = self._preprocessed(dataset)
-        return dataset.map(self._check_batch, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
+        return _map(dataset, self._check_batch).prefetch(2)
 
     def _preprocessed(self, dataset):
         if self.preprocessor is None:
@@ -205,10 +209,7 @@ class BertTask(keras_hub.models.Task):
         if isinstance(spec, tuple) and any(s.dtype == tf.string for s in tf.nest.flatten(spec[1:])):
             raise ValueError(f"The labels of this dataset are strings. {TUPLE_ERROR}")
         if not self.draws_targets:
-            return dataset.map(
-                lambda x, *labels: self.preprocessor(refuse_tuple(x), *labels),
-                num_parallel_calls=tf.data.AUTOTUNE,
-            )
+            return _map(dataset, lambda x, *labels: self.preprocessor(refuse_tuple(x), *labels))
         # A fresh number for each batch of each epoch, the same in every run with this seed.
         steps = tf.data.Dataset.random(self.preprocessor.seed, rerandomize_each_iteration=True)
 
@@ -218,9 +219,7 @@ class BertTask(keras_hub.models.Task):
             step = tf.cast(step % (2**31 - 1), tf.int32)
             return self.preprocessor(refuse_tuple(x), y=y, sample_weight=sample_weight, step=step)
 
-        return tf.data.Dataset.zip(steps, dataset).map(
-            preprocess, num_parallel_calls=tf.data.AUTOTUNE
-        )
+        return _map(tf.data.Dataset.zip(steps, dataset), preprocess)
 
     def _check_batch(self, *batch):
         x = check_id_batch(batch[0], self._tables, self.backbone.max_sequence_length)
@@ -250,3 +249,9 @@ class BertTask(keras_hub.models.Task):
         from keras_bert_impl.serving.saved_model import export_saved_model
 
         export_saved_model(self, filepath)
+
+
+def _map(dataset: tf.data.Dataset, function) -> tf.data.Dataset:
+    """`dataset.map` in parallel, with errors of the function as they were raised."""
+    function = tf.autograph.experimental.do_not_convert(function)
+    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)

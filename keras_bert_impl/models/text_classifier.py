@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import keras
-import keras_hub
 import numpy as np
 from keras import ops
 
@@ -33,7 +32,7 @@ def check_class_labels(y, num_classes: int) -> None:
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
-class BertTextClassifier(BertTask, keras_hub.models.TextClassifier):
+class BertTextClassifier(BertTask):
     """A dense layer on the pooled vector (paper, section 4.1 and figure 4, a and b).
 
     Args:

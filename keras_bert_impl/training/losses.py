@@ -33,7 +33,7 @@ class MaskedLMLoss(keras.losses.Loss):
         super().__init__(name=name, reduction="none", **kwargs)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        with ops.name_scope(self.name):
+        with keras.name_scope(self.name):
             losses = self.call(y_true, y_pred)  # (batch, slots)
             weights = ops.ones_like(losses)
             if sample_weight is not None:

