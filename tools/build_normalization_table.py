@@ -10,11 +10,15 @@ to move to another Unicode version:
 import argparse
 import pathlib
 import unicodedata
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
+import tensorflow_text
 import tqdm
 
 from keras_bert_impl.text import normalization as table
+from keras_bert_impl.text import vocabulary
 
 DEFAULT_PATH = pathlib.Path(table.__file__).with_name("normalization.npz")
 
@@ -30,6 +34,8 @@ CJK_BLOCKS = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
+# Thai, Lao, Tibetan, Myanmar, Khmer.
+UNSPACED_BLOCKS = ((0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF))
 SURROGATES = range(0xD800, 0xE000)
 
 
@@ -125,11 +131,60 @@ def combining_classes() -> np.ndarray:
     )
 
 
+def ordinary_points(lowercase: bool) -> np.ndarray:
+    """Code points of which tensorflow-text's fused BERT ops make what the table makes.
+
+    Left out are those whose outcome hangs on their neighbours, those that another release of
+    tensorflow-text may see in another way (as Unicode grew), and scripts written without spaces,
+    whose long words the fused op would count in bytes.
+
+    Returns:
+        (CODE_POINTS,) bool.
+    """
+    points = [point for point in range(table.CODE_POINTS) if point not in SURROGATES]
+    texts = tf.constant([f"a{chr(point)}b" for point in points])
+
+    normalizer = table.Normalizer(lowercase, lowercase, split_on_cjk=True)
+    words = normalizer(tf.strings.unicode_decode(texts, "UTF-8"))
+    strings = tf.strings.unicode_encode(words.characters, "UTF-8")
+    ours = tf.RaggedTensor.from_value_rowids(strings, words.text, len(points))
+
+    if lowercase:
+        fused_normalizer = tensorflow_text.FastBertNormalizer(lower_case_nfd_strip_accents=True)
+        texts = fused_normalizer.normalize(texts)
+    # With no word in the vocabulary each word is one unknown piece, and shows where it stands.
+    fused = tensorflow_text.FastWordpieceTokenizer(
+        [vocabulary.UNK_TOKEN, "unused"], token_out_type=tf.int32
+    )
+    _, starts, ends = fused.tokenize_with_offsets(texts)
+    theirs = [
+        [text[start:end] for start, end in zip(*spans, strict=True)]
+        for text, *spans in zip(texts.numpy(), starts.to_list(), ends.to_list(), strict=True)
+    ]
+
+    entries = normalizer.entries(tf.constant(points)).numpy()
+    ordinary = np.zeros(table.CODE_POINTS, bool)
+    for point, entry_, a, b in zip(points, entries, ours.to_list(), theirs, strict=True):
+        context = point == table.CAPITAL_SIGMA or entry_ & table.MOVABLE
+        unspaced = any(first <= point <= last for first, last in UNSPACED_BLOCKS)
+        ordinary[point] = a == b and not context and not unspaced and is_settled(point, entry_)
+    return ordinary
+
+
+def is_settled(point: int, entry_: int) -> bool:
+    """Whether every Unicode version since 3.2 treats a code point alike."""
+    category = unicodedata.category(chr(point))
+    old = unicodedata.ucd_3_2_0.category(chr(point))
+    plain = not entry_ >> table.PAYLOAD_SHIFT and entry_ & table.LENGTH_MASK == 1
+    plain = plain and not entry_ & (table.PUNCTUATION | table.SPACE)
+    return category != "Cn" and (category == old or (old == "Cn" and plain))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=pathlib.Path, default=DEFAULT_PATH)
     path = parser.parse_args().output
-    arrays = {
+    arrays: dict[str, Any] = {
         "unicode_version": np.array(unicodedata.unidata_version),
         "combining_classes": combining_classes(),
     }
@@ -138,6 +193,12 @@ def main() -> None:
             variant = build_variant(lowercase, strip_accents)
             prefix = table.variant_name(lowercase, strip_accents)
             arrays |= {f"{prefix}/{key}": value for key, value in variant.items()}
+    np.savez_compressed(path, **arrays)
+    table.load_arrays.cache_clear()
+    # The second pass needs the tables of the first.
+    for lowercase in (False, True):
+        prefix = table.variant_name(lowercase, lowercase)
+        arrays[f"{prefix}/ordinary"] = np.packbits(ordinary_points(lowercase))
     np.savez_compressed(path, **arrays)
     print(f"{path}: Unicode {unicodedata.unidata_version}, {path.stat().st_size:,} bytes")
 

@@ -61,14 +61,15 @@ def variant_name(lowercase: bool, strip_accents: bool) -> str:
 
 
 @functools.cache
-def _arrays() -> dict[str, np.ndarray]:
+def load_arrays() -> dict[str, np.ndarray]:
+    """What the file holds, by name."""
     with np.load(pathlib.Path(__file__).with_name("normalization.npz")) as file:
         return dict(file)
 
 
 def unicode_version() -> str:
     """The Unicode version that the table was made from, such as "14.0.0"."""
-    return str(_arrays()["unicode_version"])
+    return str(load_arrays()["unicode_version"])
 
 
 class Normalizer:
@@ -89,7 +90,7 @@ class Normalizer:
     """
 
     def __init__(self, lowercase: bool, strip_accents: bool, split_on_cjk: bool):
-        arrays = _arrays()
+        arrays = load_arrays()
         prefix = variant_name(lowercase, strip_accents)
         self.lowercase = lowercase
         self.strip_accents = strip_accents

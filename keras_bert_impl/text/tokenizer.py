@@ -13,6 +13,7 @@ from keras.src.saving import serialization_lib
 from keras_bert_impl.text import kept_words
 from keras_bert_impl.text import vocabulary as vocabulary_lib
 from keras_bert_impl.text.normalization import Normalizer, source_spans, unicode_version
+from keras_bert_impl.text.ordinary_text import OrdinaryText
 from keras_bert_impl.text.vocabulary import (
     CLS_TOKEN,
     CONTINUATION,
@@ -161,6 +162,14 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
             vocabulary = list(vocabulary)
             vocabulary_lib.check_vocabulary(vocabulary)
         self._wordpiece = WordPiece(vocabulary, self.max_chars_per_word)
+        self._ordinary_text = OrdinaryText(
+            vocabulary,
+            self.lowercase,
+            self._normalizer.strip_accents,
+            self.split_on_cjk,
+            self.max_chars_per_word,
+            brackets_matter=self.special_tokens_in_strings or self.preserve_unused_tokens,
+        )
         self._vocabulary = vocabulary
         self._ids = {token: id for id, token in enumerate(vocabulary)}
         with tf.device("cpu"), tf.init_scope():
@@ -239,11 +248,14 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
             return _map_flat(self._tokenize, texts)
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        ids = self._ordinary_text.tokenize(texts, self._tokenize_by_table)
+        return ids.with_values(self._as_output(ids.values))
+
+    def _tokenize_by_table(self, texts: tf.Tensor) -> tf.RaggedTensor:
         points = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
         words = self._normalizer(points, self._kept_words(texts, points))
         ids, _, _ = self._wordpiece(words.characters)
-        ids = _join_words(ids, words.text, texts)
-        return ids.with_values(self._as_output(ids.values))
+        return _join_words(ids, words.text, texts)
 
     def tokenize_with_offsets(self, inputs) -> TokensWithOffsets:
         """Cut texts into pieces, and say where in the original each stands.

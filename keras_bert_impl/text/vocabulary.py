@@ -284,8 +284,8 @@ def learn_pieces(
         else:
             high = threshold - 1
     longer = sorted((best or {}).items(), key=lambda item: (-item[1], item[0]))
-    longer = [piece for piece, _ in longer if piece not in alphabet]
-    return [*SPECIAL_TOKENS, *sorted(alphabet), *longer[: room - len(alphabet)]]
+    rest = [piece for piece, _ in longer if piece not in alphabet]
+    return [*SPECIAL_TOKENS, *sorted(alphabet), *rest[: room - len(alphabet)]]
 
 
 def _pieces_above(words, alphabet, threshold: int, rounds: int = 4) -> dict[str, int]:
