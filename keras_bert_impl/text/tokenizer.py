@@ -125,7 +125,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
         self._normalizer = Normalizer(
             lowercase, lowercase if strip_accents is None else strip_accents, split_on_cjk
         )
-        self._vocabulary: list[str] | None = None
+        self._lookup: _Lookup | None = None
         for name, token in (
             ("pad_token", PAD_TOKEN),
             ("unk_token", UNK_TOKEN),
@@ -148,7 +148,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
                 safe mode.
         """
         if vocabulary is None:
-            self._vocabulary = None
+            self._lookup = None
             return
         if isinstance(vocabulary, (str, os.PathLike)):
             if serialization_lib.in_safe_mode():
@@ -170,22 +170,16 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
             self.max_chars_per_word,
             brackets_matter=self.special_tokens_in_strings or self.preserve_unused_tokens,
         )
-        self._vocabulary = vocabulary
-        self._ids = {token: id for id, token in enumerate(vocabulary)}
-        with tf.device("cpu"), tf.init_scope():
-            self._tokens = tf.constant(vocabulary)
-            self._is_unused = tf.constant(
-                [bool(kept_words.UNUSED_TOKEN.fullmatch(token)) for token in vocabulary]
-            )
+        self._lookup = _Lookup(vocabulary)
         self._update_special_token_ids()
 
     def get_vocabulary(self) -> list[str]:
         """The tokens by id, a copy."""
-        return list(self._known_vocabulary())
+        return list(self._known().tokens)
 
     def vocabulary_size(self) -> int:
         """The number of tokens."""
-        return len(self._known_vocabulary())
+        return len(self._known().tokens)
 
     def id_to_token(self, id: int) -> str:
         """The token of an id.
@@ -193,7 +187,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
         Raises:
             ValueError: for an id outside of the vocabulary.
         """
-        tokens = self._known_vocabulary()
+        tokens = self._known().tokens
         if not 0 <= id < len(tokens):
             raise ValueError(f"Id {id} is outside of the vocabulary: 0 to {len(tokens) - 1}.")
         return tokens[id]
@@ -204,28 +198,28 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
         Raises:
             ValueError: for a token that is not in the vocabulary.
         """
-        tokens = self._known_vocabulary()
-        if token not in self._ids:
-            raise ValueError(f"Token {token!r} is not among the vocabulary's {len(tokens)} tokens.")
-        return self._ids[token]
+        ids = self._known().ids
+        if token not in ids:
+            raise ValueError(f"Token {token!r} is not among the vocabulary's {len(ids)} tokens.")
+        return ids[token]
 
     def save_assets(self, dir_path: str) -> None:
         """Write `vocab.txt` into a folder."""
         path = pathlib.Path(dir_path) / VOCABULARY_FILE
-        vocabulary_lib.save_vocabulary(self._known_vocabulary(), path)
+        vocabulary_lib.save_vocabulary(self._known().tokens, path)
 
     def load_assets(self, dir_path: str) -> None:
         """Take the vocabulary from `vocab.txt` in a folder."""
         path = pathlib.Path(dir_path) / VOCABULARY_FILE
         self.set_vocabulary(vocabulary_lib.read_vocabulary(path))
 
-    def _known_vocabulary(self) -> list[str]:
-        if self._vocabulary is None:
+    def _known(self) -> "_Lookup":
+        if self._lookup is None:
             raise ValueError(
                 "This BertTokenizer has no vocabulary yet. Pass `vocabulary` to the constructor, "
                 "or call set_vocabulary() or load_assets()."
             )
-        return self._vocabulary
+        return self._lookup
 
     # Strings to ids
 
@@ -242,7 +236,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
         Returns:
             See the class.
         """
-        self._known_vocabulary()
+        self._known()
         with tf.device("cpu"):
             texts = _as_strings(inputs)
             return _map_flat(self._tokenize, texts)
@@ -278,7 +272,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
         >>> tokens.starts.numpy().tolist(), tokens.ends.numpy().tolist()
         ([2], [6])
         """
-        self._known_vocabulary()
+        self._known()
         with tf.device("cpu"):
             texts = _as_strings(inputs)
             if texts.shape.rank == 0:
@@ -339,7 +333,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
                 lambda: kept_words.unused_tokens_in(
                     points,
                     self._normalizer.entries(points.flat_values),
-                    self._is_unused,
+                    self._known().is_unused,
                     self._wordpiece,
                 ),
                 lambda: tf.zeros_like(points.flat_values),
@@ -359,7 +353,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
 
     def _as_output(self, ids: tf.Tensor) -> tf.Tensor:
         return (
-            tf.gather(self._tokens, ids)
+            tf.gather(self._known().token_tensor, ids)
             if self._gives_strings
             else tf.cast(ids, self.compute_dtype)
         )
@@ -379,14 +373,15 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
         Raises:
             tf.errors.InvalidArgumentError: for an id outside of the vocabulary.
         """
-        self._known_vocabulary()
+        self._known()
         with tf.device("cpu"):
             pieces = tf.ragged.constant(inputs) if _is_uneven(inputs) else inputs
             if not isinstance(pieces, tf.RaggedTensor):
                 pieces = tf.convert_to_tensor(pieces)
             if pieces.dtype != tf.string:
                 pieces = tf.ragged.map_flat_values(
-                    lambda ids: tf.gather(self._tokens, tf.cast(ids, tf.int32)), pieces
+                    lambda ids: tf.gather(self._known().token_tensor, tf.cast(ids, tf.int32)),
+                    pieces,
                 )
             pieces = tf.ragged.map_flat_values(_spaced, pieces)
             joined = tf.strings.reduce_join(pieces, axis=-1)
@@ -406,6 +401,19 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
             "max_chars_per_word": self.max_chars_per_word,
             "unicode_version": unicode_version(),
         }
+
+
+class _Lookup:
+    """A vocabulary both ways. No list of the layer's own: Keras would track every token."""
+
+    def __init__(self, tokens: list[str]):
+        self.tokens = tokens
+        self.ids = {token: id for id, token in enumerate(tokens)}
+        with tf.device("cpu"), tf.init_scope():
+            self.token_tensor = tf.constant(tokens)
+            self.is_unused = tf.constant(
+                [bool(kept_words.UNUSED_TOKEN.fullmatch(token)) for token in tokens]
+            )
 
 
 def _check_unicode_version(asked: str | None) -> None:
