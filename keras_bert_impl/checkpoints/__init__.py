@@ -1,0 +1,1 @@
+"""Foreign formats to the same weights and back: Hugging Face, Google TF1, KerasHub, Model Garden."""

@@ -1,0 +1,244 @@
+"""A checkpoint of any format, opened: what model it is of, and its parts by our names."""
+
+import dataclasses
+import inspect
+import logging
+import pathlib
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_bert_impl.checkpoints.parts import (
+    CLASSIFIER,
+    POOLER,
+    CheckpointError,
+    Tensor,
+    head_of,
+    slots,
+    uses_pooler,
+)
+from keras_bert_impl.models.backbone import BertBackbone
+from keras_bert_impl.text.vocabulary import read_vocabulary
+
+logger = logging.getLogger("keras_bert_impl")
+
+
+@dataclasses.dataclass
+class TokenizerFiles:
+    """What a checkpoint says about its tokenizer.
+
+    Attributes:
+        vocabulary: list of str by id, or the path of a vocabulary file.
+        lowercase, strip_accents, split_on_cjk: as in `BertTokenizer`.
+    """
+
+    vocabulary: list[str] | pathlib.Path
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    split_on_cjk: bool = True
+
+    def tokens(self) -> list[str]:
+        """The tokens by id.
+
+        Raises:
+            ValueError: as `read_vocabulary`.
+        """
+        if isinstance(self.vocabulary, pathlib.Path):
+            self.vocabulary = read_vocabulary(self.vocabulary)
+        return self.vocabulary
+
+
+@dataclasses.dataclass
+class Checkpoint:
+    """An opened checkpoint. Tensors are read when asked for.
+
+    Attributes:
+        source: str. The file or folder, for messages.
+        config: the arguments of `BertBackbone`.
+        tensors: part to `Tensor`.
+        left_over: names of tensors in the file that are no part of a BERT.
+        tokenizer: `TokenizerFiles`, or None where the checkpoint brings no vocabulary.
+        num_classes: int, or None where it holds no classifier.
+        class_names: tuple of str, or None.
+        regression: bool. The classifier gives one real number.
+        classifier_dropout: float, or None for the encoder's.
+    """
+
+    source: str
+    config: dict
+    tensors: dict[str, Tensor]
+    left_over: list[str] = dataclasses.field(default_factory=list)
+    tokenizer: TokenizerFiles | None = None
+    num_classes: int | None = None
+    class_names: tuple[str, ...] | None = None
+    regression: bool = False
+    classifier_dropout: float | None = None
+
+    def heads(self) -> list[str]:
+        """Pooler and heads that the checkpoint holds."""
+        return list(dict.fromkeys(filter(None, map(head_of, self.tensors))))
+
+    def check_vocabulary(self) -> None:
+        """Raise where the tokenizer could make ids that the table has no row for.
+
+        Outside of the table a gather on a GPU or TPU gives zeros or NaN, and no error.
+        """
+        if self.tokenizer is None:
+            return
+        count, rows = len(self.tokenizer.tokens()), self.config["vocabulary_size"]
+        if count > rows:
+            raise CheckpointError(
+                f"{self.source}: the vocabulary has {count} tokens, but the model's table has "
+                f"{rows} rows. Use the vocabulary that the model was trained with."
+            )
+
+
+def of_model(model) -> Checkpoint:
+    """A model of ours as a checkpoint, to be written in another format.
+
+    Args:
+        model: a `BertBackbone` or a task on one. A task's preprocessor gives the tokenizer.
+    """
+    backbone = getattr(model, "backbone", model)
+    # Precision, name and the like are this model's own, not the checkpoint's.
+    arguments = set(inspect.signature(BertBackbone).parameters) - {"dtype", "kwargs"}
+    config = {name: value for name, value in backbone.get_config().items() if name in arguments}
+    places = slots(model)
+    if not uses_pooler(model):
+        # Its outputs never depended on it: nobody can tell a trained pooler from a random one.
+        places = {part: slot for part, slot in places.items() if head_of(part) != POOLER}
+    tensors = {
+        part: Tensor(model.name, part, slot.shape, slot.read) for part, slot in places.items()
+    }
+    tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+    files = None if tokenizer is None else files_of_tokenizer(tokenizer)
+    checkpoint = Checkpoint(model.name, config, tensors, tokenizer=files)
+    if hasattr(model, "output_dense"):
+        checkpoint.num_classes = model.num_classes
+        checkpoint.class_names = model.class_names
+        checkpoint.regression = model.regression
+        checkpoint.classifier_dropout = model.dropout
+    return checkpoint
+
+
+def files_of_tokenizer(tokenizer) -> TokenizerFiles:
+    """What is written of a `BertTokenizer`."""
+    return TokenizerFiles(
+        list(tokenizer.vocabulary),
+        tokenizer.lowercase,
+        tokenizer.strip_accents,
+        tokenizer.split_on_cjk,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadReport:
+    """What a load did, each tensor by name.
+
+    Attributes:
+        source: str. The checkpoint.
+        loaded: part to the name it has in the checkpoint.
+        newly_initialized: parts that the checkpoint lacks and that are random now.
+        left_over: names in the checkpoint that the model has no place for.
+    """
+
+    source: str
+    loaded: Mapping[str, str]
+    newly_initialized: tuple[str, ...]
+    left_over: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.source}: loaded {len(self.loaded)} tensors"]
+        if self.newly_initialized:
+            lines.append(f"newly initialized: {', '.join(self.newly_initialized)}")
+        if self.left_over:
+            lines.append(f"left over in the checkpoint: {', '.join(self.left_over)}")
+        return "; ".join(lines)
+
+
+def load_into(model, checkpoint: Checkpoint, init_missing: bool = False) -> LoadReport:
+    """Set a model's weights from a checkpoint: all of them, or an error.
+
+    Args:
+        model: a `BertBackbone` or a task on one.
+        checkpoint: an opened checkpoint.
+        init_missing: bool. Let a head or pooler that the checkpoint lacks keep its random
+            start. What the model's outputs do not depend on (a masked LM's pooler) needs no
+            leave.
+
+    Returns:
+        A `LoadReport`.
+
+    Raises:
+        CheckpointError: where parts are missing, have another shape or hold NaN.
+    """
+    places = slots(model)
+    present = {part: t for part, t in checkpoint.tensors.items() if part in places}
+    wrong = {
+        part: tensor
+        for part, tensor in present.items()
+        if tuple(tensor.shape) != places[part].shape
+    }
+    refit = {part for part in wrong if init_missing and head_of(part) == CLASSIFIER}
+    for part, tensor in wrong.items():
+        if part not in refit:
+            raise CheckpointError(
+                f"{tensor} has shape {list(tensor.shape)}, but {part} of the model has "
+                f"{list(places[part].shape)}. The configuration does not belong to these weights"
+                + (
+                    ", or pass init_missing=True to start a classifier of another size."
+                    if head_of(part) == CLASSIFIER
+                    else "."
+                )
+            )
+    # A head with one part of another size is started anew as a whole.
+    if refit:
+        present = {part: t for part, t in present.items() if head_of(part) != CLASSIFIER}
+    missing = [part for part in places if part not in present]
+    _check_missing(model, checkpoint, missing, init_missing)
+    for part, tensor in present.items():
+        places[part].assign(_finite(tensor))
+    unused = [t.name for p, t in checkpoint.tensors.items() if p not in present]
+    report = LoadReport(
+        checkpoint.source,
+        {part: tensor.name for part, tensor in present.items()},
+        tuple(missing),
+        (*unused, *checkpoint.left_over),
+    )
+    random = [part for part in missing if head_of(part) != POOLER or uses_pooler(model)]
+    logger.log(logging.WARNING if random else logging.INFO, "%s", report)
+    return report
+
+
+def _check_missing(model, checkpoint, missing, init_missing) -> None:
+    encoder = [part for part in missing if head_of(part) is None]
+    if encoder:
+        raise CheckpointError(
+            f"{checkpoint.source}: the encoder is not complete, it lacks {', '.join(encoder)}. "
+            "The file is damaged, or its configuration belongs to other weights."
+        )
+    needed = [part for part in missing if head_of(part) != POOLER or uses_pooler(model)]
+    if needed and not init_missing:
+        raise CheckpointError(
+            f"{checkpoint.source} lacks {', '.join(needed)}, which {type(model).__name__} needs. "
+            f"It holds: {', '.join(['encoder', *checkpoint.heads()])}. Pass init_missing=True to "
+            "start these from random weights, or load another class."
+        )
+
+
+def _finite(tensor: Tensor) -> np.ndarray:
+    value = np.asarray(tensor.read(), "float32")
+    # A minimum carries NaN and infinity along, without a second array.
+    if value.size and not (np.isfinite(value.min()) and np.isfinite(value.max())):
+        count = int(value.size - np.isfinite(value).sum())
+        raise CheckpointError(
+            f"{tensor} holds {count} values that are NaN or infinite, of {value.size}. "
+            "The training that wrote it had diverged, or the file is damaged."
+        )
+    return value
+
+
+def warn(message: str) -> None:
+    """A warning that points at the caller of the package."""
+    warnings.warn(message, UserWarning, stacklevel=4)

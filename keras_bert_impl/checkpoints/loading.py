@@ -1,0 +1,329 @@
+"""From whatever BERT you have to a model, and back: recognize, open, load, report."""
+
+import contextlib
+import inspect
+import json
+import os
+import pathlib
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+
+import keras
+import keras_hub
+
+from keras_bert_impl.checkpoints import google, hugging_face, model_garden, parts
+from keras_bert_impl.checkpoints import keras_hub as keras_hub_format
+from keras_bert_impl.checkpoints.checkpoint import (
+    Checkpoint,
+    files_of_tokenizer,
+    load_into,
+    of_model,
+)
+from keras_bert_impl.checkpoints.hugging_face_config import read_json
+from keras_bert_impl.checkpoints.parts import CheckpointError
+from keras_bert_impl.text.tokenizer import BertTokenizer
+
+OURS = "keras_bert_impl"
+HUGGING_FACE = "hugging_face"
+GOOGLE = "google"
+KERAS_HUB = "keras_hub"
+MODEL_GARDEN = "model_garden"
+
+WRITERS = {
+    HUGGING_FACE: hugging_face.write_hugging_face,
+    GOOGLE: google.write_google,
+    KERAS_HUB: keras_hub_format.write_keras_hub,
+}
+# What is fetched of a Hugging Face repository; its pickle only where it has nothing else.
+_WANTED = ["*.json", "*.txt", "*.safetensors", "*.h5", "assets/*"]
+
+
+def recognize(folder: str | os.PathLike) -> str:
+    """Whose format a folder is in, by its contents.
+
+    Args:
+        folder: str or path.
+
+    Returns:
+        `"keras_bert_impl"`, `"keras_hub"`, `"hugging_face"`, `"google"` or `"model_garden"`.
+
+    Raises:
+        FileNotFoundError: where there is no such folder.
+        CheckpointError: where it is none of these, with what was looked for.
+    """
+    folder = pathlib.Path(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder.")
+    config_path = folder / "config.json"
+    if config_path.is_file():
+        try:
+            config = json.loads(config_path.read_text("utf-8"))
+        except ValueError as error:
+            raise CheckpointError(f"{config_path}: not JSON ({error}).") from None
+        if "class_name" in config and "config" in config:
+            return OURS if config.get("registered_name", "").startswith(f"{OURS}>") else KERAS_HUB
+        if hugging_face.is_hugging_face(config):
+            return HUGGING_FACE
+    if list(folder.glob("*.index")):
+        reader = google.open_tensorflow(google.find_prefix(folder))
+        if model_garden.GRAPH in reader.get_variable_to_shape_map():
+            return MODEL_GARDEN
+        return GOOGLE
+    if (folder / google.CONFIG).is_file():
+        raise CheckpointError(
+            f"{folder}: has {google.CONFIG}, but {google.PREFIX}.index is missing. Copy all of the "
+            "checkpoint's files."
+        )
+    raise CheckpointError(
+        f"{folder}: no checkpoint is recognized in it. Looked for config.json (Hugging Face, "
+        f"KerasHub, this package) and for {google.CONFIG} with {google.PREFIX}.index (Google). It "
+        f"has {', '.join(sorted(os.listdir(folder))) or 'no files'}."
+    )
+
+
+def read_checkpoint(folder: str | os.PathLike, lowercase: bool | None = None) -> Checkpoint:
+    """Open a folder of any of the foreign formats, or a preset of this package.
+
+    Args:
+        folder: str or path.
+        lowercase: bool, optional. Overrides what the folder says or lets guess about casing.
+
+    Returns:
+        A `Checkpoint`.
+
+    Raises:
+        FileNotFoundError, CheckpointError: as `recognize` and the readers.
+
+    Example:
+
+    >>> read_checkpoint("uncased_L-2_H-128_A-2").heads()
+    ['pooler', 'masked_lm', 'next_sentence']
+    """
+    kind = recognize(folder)
+    if kind == OURS:
+        return _read_ours(pathlib.Path(folder))
+    readers = {
+        HUGGING_FACE: hugging_face.read_hugging_face,
+        GOOGLE: google.read_google,
+        MODEL_GARDEN: model_garden.read_model_garden,
+        KERAS_HUB: keras_hub_format.read_keras_hub,
+    }
+    return readers[kind](folder, lowercase=lowercase)
+
+
+def _read_ours(folder: pathlib.Path) -> Checkpoint:
+    model = _class_of_ours(folder).from_preset(str(folder))
+    checkpoint = of_model(model)
+    has_tokenizer = (folder / "tokenizer.json").is_file()
+    if checkpoint.tokenizer is None and has_tokenizer:
+        checkpoint.tokenizer = files_of_tokenizer(BertTokenizer.from_preset(str(folder)))
+    return checkpoint
+
+
+def _class_of_ours(folder: pathlib.Path):
+    """The class that a preset of this package was saved from."""
+    task = folder / "task.json"
+    config = read_json(task if task.is_file() else folder / "config.json")
+    return keras.saving.get_registered_object(config["registered_name"])
+
+
+def save_checkpoint(source, folder: str | os.PathLike, format: str) -> list[str]:
+    """Write a model, or an opened checkpoint, in another package's format.
+
+    Args:
+        source: a `BertBackbone`, a task on one, or a `Checkpoint`.
+        folder: str or path. Made where it does not exist.
+        format: str. `"hugging_face"`, `"google"` or `"keras_hub"`.
+
+    Returns:
+        The names of the tensors written, as that format has them.
+
+    Raises:
+        ValueError: for an unknown format.
+        CheckpointError: for what the format cannot hold.
+
+    Example:
+
+    >>> names = save_checkpoint(masked_lm, "bert_for_transformers", "hugging_face")
+    """
+    if format not in WRITERS:
+        raise ValueError(f"Unknown format {format!r}. Choose one of {', '.join(WRITERS)}.")
+    checkpoint = source if isinstance(source, Checkpoint) else of_model(source)
+    return WRITERS[format](checkpoint, folder)
+
+
+def is_foreign(cls, preset) -> bool:
+    """Whether `cls.from_preset` has to translate. Needs no network.
+
+    Only a preset of this package that was saved from the same class needs no translation (any
+    such preset gives its backbone). What a handle leads to is known only once it is here.
+    """
+    if not isinstance(preset, (str, os.PathLike)):
+        return False
+    path = pathlib.Path(preset)
+    if not (path.is_dir() and (path / "config.json").is_file() and recognize(path) == OURS):
+        return True
+    is_backbone = issubclass(cls, keras_hub.models.Backbone)
+    return not (is_backbone or _class_of_ours(path) is cls)
+
+
+@contextlib.contextmanager
+def local_folder(preset: str | os.PathLike) -> Iterator[pathlib.Path]:
+    """The folder that a path, an archive or a handle leads to.
+
+    Args:
+        preset: a folder; a .zip or .tar file of one; `hf://owner/name`;
+            `kaggle://owner/model/keras/variant`; or a name of KerasHub's presets. The network is
+            used for the last three only.
+
+    Raises:
+        FileNotFoundError: where nothing is there.
+    """
+    name = os.fspath(preset)
+    path = pathlib.Path(name)
+    if name.startswith("hf://"):
+        yield _from_hugging_face(name.removeprefix("hf://"))
+    elif name.startswith("kaggle://"):
+        yield _from_kaggle(name.removeprefix("kaggle://"))
+    elif path.is_dir():
+        yield path
+    elif path.is_file():
+        with tempfile.TemporaryDirectory() as temporary:
+            yield _unpack(path, pathlib.Path(temporary))
+    elif name in keras_hub.models.BertBackbone.presets:
+        handle = keras_hub.models.BertBackbone.presets[name]["kaggle_handle"]
+        yield _from_kaggle(handle.removeprefix("kaggle://"))
+    else:
+        raise FileNotFoundError(
+            f"{name}: there is no such folder or archive, and KerasHub has no BERT preset of this "
+            "name. For a model of the Hugging Face Hub write hf://owner/name."
+        )
+
+
+def _from_hugging_face(handle: str) -> pathlib.Path:
+    import huggingface_hub
+
+    folder = pathlib.Path(huggingface_hub.snapshot_download(handle, allow_patterns=_WANTED))
+    weights = ("*.safetensors", "*.h5")
+    if not any(list(folder.glob(pattern)) for pattern in weights):
+        folder = pathlib.Path(
+            huggingface_hub.snapshot_download(handle, allow_patterns=[*_WANTED, "*.bin"])
+        )
+    return folder
+
+
+def _from_kaggle(handle: str) -> pathlib.Path:
+    import kagglehub
+
+    return pathlib.Path(kagglehub.model_download(handle))
+
+
+def _unpack(path: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
+    """Unpack an archive and find the checkpoint's folder in it."""
+    # Many releases are folders of one name in an archive of the same.
+    target = target / path.name.split(".")[0]
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(target)
+        elif tarfile.is_tarfile(path):
+            with tarfile.open(path) as archive:
+                archive.extractall(target, filter="data")
+        else:
+            raise CheckpointError(f"{path}: expected a folder, or a .zip or .tar file of one.")
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+        raise CheckpointError(f"{path}: the archive is damaged ({error}).") from None
+    for folder in [target, *sorted(p for p in target.rglob("*") if p.is_dir())]:
+        if (folder / "config.json").is_file() or list(folder.glob("*.index")):
+            return folder
+    raise CheckpointError(f"{path}: no checkpoint is recognized in this archive.")
+
+
+def from_preset(
+    cls,
+    preset: str | os.PathLike,
+    load_weights: bool = True,
+    init_missing: bool = False,
+    lowercase: bool | None = None,
+    **kwargs,
+):
+    """What `BertX.from_preset` does with anything but a preset of this package.
+
+    Args:
+        cls: `BertBackbone` or a task.
+        preset: as `local_folder`.
+        load_weights: bool. False builds the same model with random weights.
+        init_missing: bool. Let a head or pooler that the checkpoint lacks start from random
+            weights; otherwise that is an error.
+        lowercase: bool, optional. Overrides what the checkpoint says or lets guess about casing.
+        **kwargs: arguments of the class, and of the backbone's `dtype` and `activation`. A task's
+            `preprocessor` may be given, or None; `sequence_length` and `pair` go to the one that
+            is made otherwise.
+
+    Returns:
+        The model. Its `load_report` names what was loaded, newly initialized and left over.
+
+    Raises:
+        FileNotFoundError: where nothing is at the path.
+        CheckpointError: for damaged files, other models, or missing heads.
+    """
+    with local_folder(preset) as folder:
+        checkpoint = read_checkpoint(folder, lowercase)
+        checkpoint.check_vocabulary()
+        model = build(cls, checkpoint, kwargs)
+        if load_weights:
+            model.load_report = load_into(model, checkpoint, init_missing)
+    return model
+
+
+def build(cls, checkpoint: Checkpoint, kwargs: dict):
+    """A model of a class for a checkpoint, with random weights."""
+    if issubclass(cls, keras_hub.models.Backbone):
+        return cls(**{**checkpoint.config, **kwargs})
+    kwargs = dict(kwargs)
+    overrides = {name: kwargs.pop(name) for name in ("dtype", "activation") if name in kwargs}
+    given = kwargs.pop("backbone", None)
+    backbone = given or cls.backbone_cls(**{**checkpoint.config, **overrides})
+    options = {name: kwargs.pop(name) for name in ("sequence_length", "pair") if name in kwargs}
+    if "preprocessor" not in kwargs:
+        kwargs["preprocessor"] = _preprocessor(cls, checkpoint, options)
+    if "num_classes" in inspect.signature(cls).parameters:
+        _fill_classes(kwargs, checkpoint)
+    return cls(backbone, **kwargs)
+
+
+def _preprocessor(cls, checkpoint: Checkpoint, options: dict):
+    if checkpoint.tokenizer is None:
+        return None
+    options.setdefault("sequence_length", checkpoint.config["max_sequence_length"])
+    return cls.preprocessor_cls(make_tokenizer(checkpoint), **options)
+
+
+def make_tokenizer(checkpoint: Checkpoint) -> BertTokenizer:
+    """The tokenizer of a checkpoint that brings a vocabulary."""
+    files = checkpoint.tokenizer
+    if files is None:
+        raise CheckpointError(f"{checkpoint.source}: brings no vocabulary (vocab.txt).")
+    return BertTokenizer(
+        files.tokens(),
+        lowercase=files.lowercase,
+        strip_accents=files.strip_accents,
+        split_on_cjk=files.split_on_cjk,
+    )
+
+
+def _fill_classes(kwargs: dict, checkpoint: Checkpoint) -> None:
+    """The classifier's outputs: as asked for, else as in the checkpoint."""
+    bias = checkpoint.tensors.get(f"{parts.CLASSIFIER}/bias")
+    count = checkpoint.num_classes if bias is None else bias.shape[0]
+    if kwargs.setdefault("num_classes", count) is None:
+        raise CheckpointError(
+            f"{checkpoint.source}: holds no classifier. Pass num_classes= for a new one, and "
+            "init_missing=True."
+        )
+    if kwargs["num_classes"] == count:
+        kwargs.setdefault("class_names", checkpoint.class_names)
+        kwargs.setdefault("regression", checkpoint.regression)
+        kwargs.setdefault("dropout", checkpoint.classifier_dropout)
