@@ -184,6 +184,37 @@ class BertBackbone(keras_hub.models.Backbone):
         }
         return cls(vocabulary_size, **config)
 
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """Weights and sizes from a preset or from another package's checkpoint.
+
+        Args:
+            preset: str or path. A preset of this package or of KerasHub; a folder of Hugging
+                Face transformers, google-research/bert or TF Model Garden, or an archive of one;
+                a handle `hf://` or `kaggle://`. A local path never touches the network.
+            load_weights: bool. False builds the same model with random weights.
+            **kwargs: `init_missing=True` lets a pooler that the checkpoint lacks start from
+                random weights; arguments of the constructor override the checkpoint's.
+
+        Returns:
+            The backbone. Read from another package's checkpoint it has a `load_report`.
+
+        Raises:
+            FileNotFoundError: where nothing is there.
+            ValueError: for a checkpoint that is damaged, incomplete or of another model.
+
+        Example:
+
+        >>> backbone = BertBackbone.from_preset("uncased_L-12_H-768_A-12")
+        """
+        # The one step from a model to foreign formats; loaded on demand, so that models can be
+        # used where nothing is converted.
+        from keras_bert_impl.checkpoints import loading
+
+        if loading.is_foreign(cls, preset):
+            return loading.from_preset(cls, preset, load_weights, **kwargs)
+        return super().from_preset(str(preset), load_weights, **kwargs)
+
     def default_lora_layer_names(self):
         """LoRA adapts the attention's fused product (Hu et al. 2021 adapts query and value)."""
         return ["query_key_value"]

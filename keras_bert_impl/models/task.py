@@ -50,6 +50,36 @@ class BertTask(keras_hub.models.Task):
                 "at least as many rows, or use the vocabulary it was trained with."
             )
 
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """Backbone, head and preprocessor from a preset or from another package's checkpoint.
+
+        Args:
+            preset: as in `BertBackbone.from_preset`.
+            load_weights: bool. False builds the same model with random weights.
+            **kwargs: `init_missing=True` lets a head that the checkpoint lacks start from random
+                weights, which is an error otherwise; `lowercase` overrides the tokenizer's;
+                `sequence_length`, `pair` and the arguments of the constructor.
+
+        Returns:
+            The task. Read from another package's checkpoint it has a `load_report`.
+
+        Raises:
+            FileNotFoundError: where nothing is there.
+            ValueError: for a checkpoint that is damaged, incomplete or of another model.
+
+        Example:
+
+        >>> masked_lm = BertMaskedLM.from_preset("uncased_L-12_H-768_A-12")
+        """
+        # The one step from a model to foreign formats; loaded on demand, so that models can be
+        # used where nothing is converted.
+        from keras_bert_impl.checkpoints import loading
+
+        if loading.is_foreign(cls, preset):
+            return loading.from_preset(cls, preset, load_weights, **kwargs)
+        return super().from_preset(str(preset), load_weights, **kwargs)
+
     def compile(
         self,
         optimizer="auto",
