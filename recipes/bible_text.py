@@ -44,7 +44,11 @@ def read_verses(package: str) -> dict[int, str]:
     if len(arguments) < 4:
         raise ValueError(f"{path} holds no text with its two tables of verse positions.")
     text, starts, ends = (ast.literal_eval(argument) for argument in arguments[1:4])
-    verses = {key: " ".join(text[start : ends[key]].split()) for key, start in starts.items()}
+    verses = {
+        # The World English text has backquotes where it means apostrophes.
+        key: " ".join(text[start : ends[key]].replace("`", "'").split())
+        for key, start in starts.items()
+    }
     return {key: verse for key, verse in verses.items() if verse}
 
 

@@ -1,0 +1,176 @@
+r"""Pretrain BERT on text of your own: masked LM and next sentence (paper, section 3.1).
+
+    python recipes/pretrain.py --input=text.txt --vocabulary=vocab.txt --output=runs/mine \
+        --size=small --num_steps=100000
+
+The text has one sentence a line and a blank line between documents. A vocabulary is trained by
+tools/build_vocabulary.py. Run the same command again and it goes on where it stopped.
+"""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+
+import keras_bert_impl as kbi
+from keras_bert_impl.training.resume import SaveState, resume
+from keras_bert_impl.training.stopwatch import Stopwatch
+
+_INPUT = flags.DEFINE_list("input", None, "Text files to train on.", required=True)
+_HELD_OUT = flags.DEFINE_list("held_out", [], "Text files to measure on at the end.")
+_VOCABULARY = flags.DEFINE_string("vocabulary", None, "WordPiece vocabulary file.", required=True)
+_LOWERCASE = flags.DEFINE_bool("lowercase", True, "Lowercase text and strip accents.")
+_OUTPUT = flags.DEFINE_string("output", None, "Folder for states, logs, model.", required=True)
+
+_SIZE = flags.DEFINE_enum("size", "base", list(kbi.SIZES), "Size of the model, by name.")
+_NUM_LAYERS = flags.DEFINE_integer("num_layers", None, "Overrides the size's layers.")
+_HIDDEN_DIM = flags.DEFINE_integer("hidden_dim", None, "Overrides the size's width.")
+_NUM_HEADS = flags.DEFINE_integer("num_heads", None, "Overrides the size's heads.")
+_DROPOUT = flags.DEFINE_float("dropout", 0.1, "Dropout.")
+_SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each row.")
+
+_MASK_RATE = flags.DEFINE_float("mask_rate", 0.15, "Share of tokens to predict.")
+_MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions", 20, "Most predictions a row.")
+_WHOLE_WORD = flags.DEFINE_bool("whole_word", False, "Mask all pieces of a word together.")
+
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows of each step, over all devices.")
+_NUM_STEPS = flags.DEFINE_integer("num_steps", 1_000_000, "Steps of the whole run.")
+_WARMUP = flags.DEFINE_float("warmup", 0.01, "Share of steps with rising learning rate.")
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
+_SAVE_EVERY = flags.DEFINE_integer("save_every", 1000, "Steps between saved states.")
+_PRECISION = flags.DEFINE_enum(
+    "precision", "float32", ["float32", "mixed_bfloat16", "mixed_float16"], "Of computation."
+)
+_DISTRIBUTION = flags.DEFINE_enum(
+    "distribution", "auto", ["none", "mirrored", "multi_worker", "tpu", "auto"], "Devices."
+)
+_SEED = flags.DEFINE_integer("seed", 0, "Of weights, dropout, pairs and masks.")
+
+
+def main(_):
+    output = pathlib.Path(_OUTPUT.value)
+    output.mkdir(parents=True, exist_ok=True)
+    keras.utils.set_random_seed(_SEED.value)
+    keras.config.set_dtype_policy(_PRECISION.value)
+
+    tokenizer = kbi.BertTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
+    documents = kbi.read_documents(_INPUT.value)
+    examples = {
+        "sequence_length": _SEQUENCE_LENGTH.value,
+        "batch_size": _BATCH_SIZE.value,
+        "mask_rate": _MASK_RATE.value,
+        "max_predictions": _MAX_PREDICTIONS.value,
+        "whole_word": _WHOLE_WORD.value,
+    }
+    overrides = {
+        "num_layers": _NUM_LAYERS.value,
+        "hidden_dim": _HIDDEN_DIM.value,
+        "num_heads": _NUM_HEADS.value,
+    }
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    if "hidden_dim" in overrides:
+        overrides["intermediate_dim"] = 4 * overrides["hidden_dim"]
+    steps_per_epoch = min(_SAVE_EVERY.value, _NUM_STEPS.value)
+    if _NUM_STEPS.value % steps_per_epoch:
+        raise app.UsageError("--num_steps must be a multiple of --save_every.")
+
+    with kbi.distribution_scope(_DISTRIBUTION.value):
+        kbi.check_batch_size(_BATCH_SIZE.value)
+        backbone = kbi.BertBackbone.from_size(
+            _SIZE.value,
+            tokenizer.vocabulary_size(),
+            dropout=_DROPOUT.value,
+            max_sequence_length=max(512, _SEQUENCE_LENGTH.value),
+            **overrides,
+        )
+        pretrainer = kbi.BertPretrainer(backbone)
+        schedule = kbi.WarmupLinearDecay(
+            _LEARNING_RATE.value, _NUM_STEPS.value, round(_WARMUP.value * _NUM_STEPS.value)
+        )
+        pretrainer.compile(optimizer=kbi.BertAdamW(schedule))
+
+        # What the saved state's continuation depends on.
+        settings = {
+            **examples,
+            "input": _INPUT.value,
+            "backbone": {k: v for k, v in backbone.get_config().items() if k != "name"},
+            "schedule": schedule.get_config(),
+            "seed": _SEED.value,
+            "save_every": steps_per_epoch,
+        }
+        step = resume(pretrainer, output / "states", settings)
+        if step:
+            print(f"Going on after step {step} of {_NUM_STEPS.value}.")
+        pretrainer.fit(
+            kbi.pretraining_dataset(
+                documents, tokenizer, seed=_SEED.value, start_step=step, **examples
+            ),
+            initial_epoch=step // steps_per_epoch,
+            epochs=_NUM_STEPS.value // steps_per_epoch,
+            steps_per_epoch=steps_per_epoch,
+            callbacks=[
+                Stopwatch(),
+                keras.callbacks.CSVLogger(output / "log.csv", append=step > 0),
+                SaveState(output / "states", steps_per_epoch, settings),
+            ],
+        )
+    pretrainer.preprocessor = kbi.BertPretrainerPreprocessor(
+        tokenizer,
+        sequence_length=_SEQUENCE_LENGTH.value,
+        mask_rate=_MASK_RATE.value,
+        max_predictions=_MAX_PREDICTIONS.value,
+        whole_word=_WHOLE_WORD.value,
+    )
+    pretrainer.save_to_preset(str(output / "model"))
+    if _HELD_OUT.value:
+        print("Measuring on held-out text")
+        held_out = kbi.pretraining_dataset(
+            kbi.read_documents(_HELD_OUT.value),
+            tokenizer,
+            seed=_SEED.value,
+            repeat=False,
+            drop_remainder=False,
+            **examples,
+        )
+        metrics = pretrainer.evaluate(held_out, return_dict=True)
+        metrics["unigram_loss"], metrics["most_frequent_accuracy"] = unigram_baseline(
+            token_counts(documents, tokenizer), held_out
+        )
+        # Tokens that are not padding, over the whole run.
+        batches = kbi.pretraining_dataset(documents, tokenizer, seed=_SEED.value, **examples)
+        sample = [x["padding_mask"].sum() for x, *_ in batches.take(50).as_numpy_iterator()]
+        metrics["tokens"] = float(np.mean(sample)) * _NUM_STEPS.value
+        text = json.dumps(metrics, indent=2)
+        (output / "metrics.json").write_text(text)
+        print(text)
+
+
+def token_counts(documents, tokenizer):
+    """How often each token of the vocabulary stands in the documents: (vocabulary_size,)."""
+    size = tokenizer.vocabulary_size()
+
+    def count(sentences):
+        ids = tokenizer.tokenize(sentences).flat_values
+        return tf.math.bincount(ids, minlength=size, maxlength=size)
+
+    counts = documents.map(count, num_parallel_calls=tf.data.AUTOTUNE)
+    return counts.reduce(tf.zeros([size], tf.int32), tf.add).numpy()
+
+
+def unigram_baseline(counts, dataset):
+    """Loss and accuracy of guessing masked tokens by frequency alone, on a dataset's targets."""
+    probabilities = (counts + 1) / (counts + 1).sum()
+    losses, hits, total = 0.0, 0.0, 0.0
+    for _, y, weights in dataset.as_numpy_iterator():
+        ids, weights = y["masked_lm"], weights["masked_lm"]
+        losses -= (np.log(probabilities[ids]) * weights).sum()
+        hits += ((ids == probabilities.argmax()) * weights).sum()
+        total += weights.sum()
+    return float(losses / total), float(hits / total)
+
+
+if __name__ == "__main__":
+    app.run(main)
