@@ -48,7 +48,10 @@ from keras_bert_impl.training.distribution import check_batch_size as check_batc
 from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
 from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
+from keras_bert_impl.training.resume import SaveState as SaveState
+from keras_bert_impl.training.resume import resume as resume
 from keras_bert_impl.training.schedules import WarmupLinearDecay as WarmupLinearDecay
+from keras_bert_impl.training.stopwatch import Stopwatch as Stopwatch
 
 # isort: split
 # Serving

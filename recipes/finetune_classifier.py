@@ -19,7 +19,6 @@ from absl import app, flags
 
 import keras_bert_impl as kbi
 from keras_bert_impl.data.sources import check_numbers
-from keras_bert_impl.training.stopwatch import Stopwatch
 
 _MODEL = flags.DEFINE_string("model", None, "Preset folder to start from.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "Folder for log, metrics, model.", required=True)
@@ -85,7 +84,7 @@ def main(_):
             batch_size=_BATCH_SIZE.value,
             epochs=_EPOCHS.value,
             validation_data=(x["dev"], y["dev"]),
-            callbacks=[Stopwatch(), keras.callbacks.CSVLogger(output / "log.csv")],
+            callbacks=[kbi.Stopwatch(), keras.callbacks.CSVLogger(output / "log.csv")],
         )
     classifier.save_to_preset(str(output / "model"))
 

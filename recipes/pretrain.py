@@ -16,8 +16,6 @@ import tensorflow as tf
 from absl import app, flags
 
 import keras_bert_impl as kbi
-from keras_bert_impl.training.resume import SaveState, resume
-from keras_bert_impl.training.stopwatch import Stopwatch
 
 _INPUT = flags.DEFINE_list("input", None, "Text files to train on.", required=True)
 _HELD_OUT = flags.DEFINE_list("held_out", [], "Text files to measure on at the end.")
@@ -101,7 +99,7 @@ def main(_):
             "seed": _SEED.value,
             "save_every": steps_per_epoch,
         }
-        step = resume(pretrainer, output / "states", settings)
+        step = kbi.resume(pretrainer, output / "states", settings)
         if step:
             print(f"Going on after step {step} of {_NUM_STEPS.value}.")
         pretrainer.fit(
@@ -112,9 +110,9 @@ def main(_):
             epochs=_NUM_STEPS.value // steps_per_epoch,
             steps_per_epoch=steps_per_epoch,
             callbacks=[
-                Stopwatch(),
+                kbi.Stopwatch(),
                 keras.callbacks.CSVLogger(output / "log.csv", append=step > 0),
-                SaveState(output / "states", steps_per_epoch, settings),
+                kbi.SaveState(output / "states", steps_per_epoch, settings),
             ],
         )
     pretrainer.preprocessor = kbi.BertPretrainerPreprocessor(
