@@ -314,6 +314,28 @@ def make_tokenizer(checkpoint: Checkpoint) -> BertTokenizer:
     )
 
 
+def load_tokenizer(preset: str | os.PathLike, lowercase: bool | None = None) -> BertTokenizer:
+    """The tokenizer alone, from whatever `from_preset` reads.
+
+    Args:
+        preset: as in `BertBackbone.from_preset`.
+        lowercase: bool, optional. Overrides what the checkpoint says or lets guess about casing.
+
+    Returns:
+        A `BertTokenizer`.
+
+    Raises:
+        FileNotFoundError: where nothing is there.
+        ValueError: for a checkpoint that brings no vocabulary, or a damaged one.
+
+    Example:
+
+    >>> tokenizer = load_tokenizer("uncased_L-12_H-768_A-12")
+    """
+    with local_folder(preset) as folder:
+        return make_tokenizer(read_checkpoint(folder, lowercase))
+
+
 def _fill_classes(kwargs: dict, checkpoint: Checkpoint) -> None:
     """The classifier's outputs: as asked for, else as in the checkpoint."""
     bias = checkpoint.tensors.get(f"{parts.CLASSIFIER}/bias")
