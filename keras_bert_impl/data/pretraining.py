@@ -89,13 +89,13 @@ def pretraining_dataset(
         tokenizer, mask_rate=mask_rate, max_predictions=max_predictions, whole_word=whole_word
     )
 
-    def make_rows(epoch, index, window):
+    def make_rows(window, window_seed):
         """Strings (documents, sentences) to packed rows (rows, length) and labels (rows,)."""
         pieces = tokenizer.tokenize(window.flat_values)  # (sentences, pieces)
         pieces = window.with_flat_values(pieces.with_row_splits_dtype(tf.int64))
         options = {
             "short_sequence_probability": short_sequence_probability,
-            "seed": fold_in((seed, epoch), index),
+            "seed": window_seed,
         }
         if next_sentence:
             texts = pairs_from_documents(pieces, max_tokens=sequence_length - 3, **options)
@@ -110,7 +110,7 @@ def pretraining_dataset(
             tokenizer=tokenizer,
             pad_to="max_length",
         )
-        return epoch, (packed, label)
+        return packed, label
 
     def mask(step, rows):
         packed, label = rows
@@ -129,11 +129,30 @@ def pretraining_dataset(
         }
         return x, y, weights
 
-    windows = _windows(_as_dataset(documents), window_documents, shuffle_buffer > 0, seed, repeat)
-    rows = windows.map(make_rows, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    rows = _refuse_empty_epochs(rows).unbatch()
-    if shuffle_buffer > 0:
-        rows = _shuffle(rows.batch(shuffle_buffer), (seed, -1))
+    def epoch_blocks(epoch):
+        """Blocks of rows, shuffled or in order, and one of no rows where the epoch ends."""
+        epoch_seed = fold_in((seed, epoch), 0)
+        shuffled = source
+        if shuffle_buffer > 0:
+            neighbours = source.ragged_batch(window_documents * SHUFFLED_WINDOWS)
+            shuffled = _shuffle(neighbours, fold_in(epoch_seed, 1)).unbatch()
+        windows = shuffled.ragged_batch(window_documents).enumerate()
+        blocks = windows.map(
+            lambda index, window: make_rows(window, fold_in(epoch_seed, index)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        if shuffle_buffer > 0:
+            blocks = _shuffle(blocks, fold_in(epoch_seed, 2))
+            blocks = _shuffle(blocks.unbatch().batch(shuffle_buffer), fold_in(epoch_seed, 3))
+        blocks = blocks.filter(lambda packed, label: tf.size(label) > 0)
+        return blocks.concatenate(_no_rows(blocks.element_spec))
+
+    source = _as_dataset(documents)
+    blocks = tf.data.Dataset.range(tf.int64.max if repeat else 1).flat_map(epoch_blocks)
+    if repeat:
+        blocks = _refuse_empty_epochs(blocks)
+    rows = blocks.prefetch(1).unbatch()
     batches = rows.batch(batch_size, drop_remainder=drop_remainder).enumerate()
     batches = batches.skip(start_step)
     return batches.map(mask, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
@@ -159,55 +178,45 @@ def _as_dataset(documents) -> tf.data.Dataset:
     return documents
 
 
-def _windows(documents, window_documents, shuffle, seed, repeat) -> tf.data.Dataset:
-    """(epoch, index in the epoch, ragged (documents, sentences) strings), epoch after epoch."""
-
-    def epoch_windows(epoch):
-        shuffled = documents
-        if shuffle:
-            blocks = documents.ragged_batch(window_documents * SHUFFLED_WINDOWS)
-            shuffled = _shuffle(blocks, (seed, epoch))
-        windows = shuffled.ragged_batch(window_documents).enumerate()
-        return windows.map(lambda index, window: (epoch, index, window))
-
-    epochs = tf.data.Dataset.range(tf.int64.max if repeat else 1)
-    return epochs.flat_map(epoch_windows)
-
-
 def _shuffle(blocks: tf.data.Dataset, seed) -> tf.data.Dataset:
-    """The rows of each block in random order, then all rows one by one.
+    """Each block's rows in random order.
 
     `Dataset.shuffle` mixes its seed with that of `tf.random.set_seed`: a run resumed in a program
     that sets it otherwise would read other batches.
     """
 
     def permute(index, block):
-        order = permutation(_num_rows(tf.nest.flatten(block)[0]), fold_in(seed, index))
+        rows = tf.nest.flatten(block)[0]
+        num_rows = rows.nrows() if isinstance(rows, tf.RaggedTensor) else tf.shape(rows)[0]
+        order = permutation(num_rows, fold_in(seed, index))
         return tf.nest.map_structure(lambda rows: tf.gather(rows, order), block)
 
-    permuted = blocks.enumerate().map(permute, num_parallel_calls=1)
-    return permuted.prefetch(1).unbatch()
+    return blocks.enumerate().map(permute)
 
 
-def _num_rows(rows) -> tf.Tensor:
-    return rows.nrows() if isinstance(rows, tf.RaggedTensor) else tf.shape(rows)[0]
+def _no_rows(element_spec) -> tf.data.Dataset:
+    """One block of no rows."""
+    return tf.data.Dataset.from_tensors(
+        tf.nest.map_structure(lambda spec: tf.zeros([0, *spec.shape[1:]], spec.dtype), element_spec)
+    )
 
 
-def _refuse_empty_epochs(rows: tf.data.Dataset) -> tf.data.Dataset:
-    """(epoch, rows) to rows, an error when the next epoch begins and there were none."""
+def _refuse_empty_epochs(blocks: tf.data.Dataset) -> tf.data.Dataset:
+    """The same blocks; an error at the end of an epoch that had no rows.
 
-    def count(state, element):
-        counted_epoch, num_rows = state
-        epoch, made = element
-        label = made[1]
+    It would go on for ever without a batch.
+    """
+
+    def count(rows_before, block):
+        rows = tf.shape(block[1])[0]  # of the labels
+        ended = rows == 0
         message = (
             "The documents of a whole epoch make no training row. Are they empty, or a single "
             "sentence? Next-sentence pairs need two documents, or one of several sentences."
         )
-        check = tf.debugging.Assert((epoch == counted_epoch) | (num_rows > 0), [message])
+        check = tf.debugging.Assert(~ended | (rows_before > 0), [message])
         with tf.control_dependencies([check]):
-            before = tf.where(epoch == counted_epoch, num_rows, 0)
-        return (epoch, before + tf.shape(label, out_type=tf.int64)[0]), made
+            # at most one: no count could run over in a long run
+            return tf.where(ended, 0, tf.minimum(rows_before + rows, 1)), block
 
-    start = (tf.constant(0, tf.int64), tf.constant(0, tf.int64))
-    return rows.scan(start, count)
+    return blocks.scan(tf.constant(0), count)

@@ -203,6 +203,14 @@ def test_endless_epochs_without_a_row_are_refused():
     assert list(evaluation([["10 11 12"], [" "]])) == []
 
 
+def test_windows_without_a_row_are_passed_over():
+    documents = [[" "]] * 9 + DOCUMENTS[:10] + [[""]] * 9
+    dataset = make(documents, shuffle_buffer=0, window_documents=3, batch_size=1)
+    firsts = [document_of(unmasked(batch)[0, 1]) for batch in dataset.take(150)]
+    assert set(firsts) == set(range(10))
+    assert sum(a > b for a, b in zip(firsts, firsts[1:], strict=False)) > 1  # epoch after epoch
+
+
 def test_impossible_options():
     with pytest.raises(ValueError, match="start_step=-1"):
         make(start_step=-1)
