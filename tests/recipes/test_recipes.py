@@ -1,0 +1,229 @@
+"""The recipes as a user runs them: commands on files, each in a process of its own."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from keras_bert_impl.text.vocabulary import SPECIAL_TOKENS, save_vocabulary
+
+ROOT = pathlib.Path(__file__).parents[2]
+WORDS = ["the", "a", "cat", "dog", "bird", "sat", "ran", "flew"]
+WORDS += ["on", "under", "over", "mat", "tree", "house", ".", ","]
+
+
+def command(script, *arguments, **flag_values):
+    flag_values = [f"--{name}={value}" for name, value in flag_values.items()]
+    return [sys.executable, str(ROOT / script), *map(str, arguments), *flag_values]
+
+
+def run(script, *arguments, **flag_values):
+    return subprocess.run(
+        command(script, *arguments, **flag_values), capture_output=True, text=True, check=False
+    )
+
+
+def pretraining_flags(folder, output, **overrides):
+    return {
+        "input": folder / "text.txt",
+        "vocabulary": folder / "vocab.txt",
+        "output": folder / output,
+        "size": "tiny",
+        "num_layers": 1,
+        "hidden_dim": 16,
+        "num_heads": 2,
+        "sequence_length": 24,
+        "max_predictions": 4,
+        "batch_size": 8,
+        "num_steps": 40,
+        "warmup": 0.1,
+        "learning_rate": 1e-2,
+        "save_every": 2,
+        **overrides,
+    }
+
+
+def weights_of(preset):
+    arrays = {}
+    with h5py.File(preset / "model.weights.h5") as file:
+        file.visititems(
+            lambda name, node: (
+                arrays.update({name: np.array(node)}) if isinstance(node, h5py.Dataset) else None
+            )
+        )
+    assert arrays
+    return arrays
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recipes")
+    draw = np.random.default_rng(0)
+    documents = [
+        "\n".join(" ".join(draw.choice(WORDS, 6)) for _ in range(draw.integers(2, 6)))
+        for _ in range(30)
+    ]
+    (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
+    save_vocabulary([*SPECIAL_TOKENS, *WORDS], folder / "vocab.txt")
+    rows = ["first\tsecond\tlabel"]
+    for _ in range(24):
+        first = " ".join(draw.choice(WORDS, 4))
+        same = draw.random() < 0.5
+        rows.append(f"{first}\t{first if same else 'a dog'}\t{'same' if same else 'other'}")
+    (folder / "pairs.tsv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pretrained(folder):
+    done = run(
+        "recipes/pretrain.py",
+        **pretraining_flags(folder, "whole", held_out=folder / "text.txt"),
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "whole"
+
+
+def test_pretraining_measures_itself_against_the_unigram_baseline(pretrained):
+    metrics = json.loads((pretrained / "metrics.json").read_text())
+    # 16 words, drawn evenly: the unigram loss is about ln 16, and so is any model's.
+    assert metrics["unigram_loss"] == pytest.approx(np.log(16), abs=0.15)
+    assert metrics["masked_lm_loss"] == pytest.approx(np.log(16), abs=0.5)
+    assert metrics["tokens"] < 40 * 8 * 24
+
+
+def test_a_killed_pretraining_run_goes_on_to_the_same_weights(folder, pretrained):
+    flag_values = pretraining_flags(folder, "killed")
+    process = subprocess.Popen(
+        command("recipes/pretrain.py", **flag_values),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    states = folder / "killed" / "states"
+    deadline = time.monotonic() + 120
+    while not list(states.glob("step-*.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(states.glob("step-*.json")), "the run was to be killed after its first state"
+    assert not (folder / "killed" / "model").exists(), "the run was over before it was killed"
+
+    done = run("recipes/pretrain.py", **flag_values)
+    assert done.returncode == 0, done.stderr
+    assert "Going on after step" in done.stdout
+    whole, resumed = weights_of(pretrained / "model"), weights_of(folder / "killed" / "model")
+    assert whole.keys() == resumed.keys()
+    for name, array in whole.items():
+        np.testing.assert_array_equal(array, resumed[name], err_msg=name)
+
+
+def test_a_run_does_not_go_on_with_another_batch_size(folder, pretrained):
+    done = run("recipes/pretrain.py", **pretraining_flags(folder, "whole", batch_size=4))
+    assert done.returncode != 0
+    assert "batch_size=8, but now batch_size=4" in done.stderr
+
+
+def test_pretraining_runs_on_two_mirrored_devices(folder, pretrained):
+    arguments = command(
+        "recipes/pretrain.py",
+        **pretraining_flags(folder, "mirrored", dropout=0, distribution="mirrored", num_steps=4),
+    )[1:]
+    script = f"""
+import runpy, sys
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+sys.argv = {arguments!r}
+runpy.run_path({arguments[0]!r}, run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    alone = run(
+        "recipes/pretrain.py",
+        **pretraining_flags(folder, "alone", dropout=0, distribution="none", num_steps=4),
+    )
+    assert alone.returncode == 0, alone.stderr
+    one, two = (weights_of(folder / name / "model") for name in ("alone", "mirrored"))
+    for name, array in one.items():
+        np.testing.assert_allclose(array, two[name], atol=1e-5, err_msg=name)
+
+
+def test_fine_tuning_export_and_a_process_that_knows_tensorflow_alone(folder, pretrained):
+    done = run(
+        "recipes/finetune_classifier.py",
+        model=pretrained / "model",
+        output=folder / "classifier",
+        train=folder / "pairs.tsv",
+        dev=folder / "pairs.tsv",
+        text="first",
+        text_pair="second",
+        epochs=2,
+        batch_size=8,
+    )
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((folder / "classifier" / "metrics.json").read_text())
+    assert 0 <= metrics["accuracy"] <= 1
+    assert metrics["majority_accuracy"] >= 0.5
+    predictions = (folder / "classifier" / "dev_predictions.tsv").read_text().splitlines()
+    assert len(predictions) == 25
+    assert predictions[0] == "line\tlabel\tprediction"
+    assert predictions[1].split("\t")[0] == "2"  # below the names of the columns
+
+    served = folder / "served" / "1"
+    exported = run("recipes/export.py", model=folder / "classifier" / "model", output=served)
+    assert exported.returncode == 0, exported.stderr
+    asked = run("recipes/ask_served.py", served, "the cat", "the cat", "a dog", "the tree")
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.count("-> same") + asked.stdout.count("-> other") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.txt", None, "missing.txt"),
+        ("empty.txt", b"", "empty.txt is empty"),
+        ("latin.txt", b"one\ntwo\ncaf\xe9\n", "latin.txt:3"),
+    ],
+)
+def test_text_that_cannot_be_read_is_named(folder, name, content, message):
+    if content is not None:
+        (folder / name).write_bytes(content)
+    done = run("recipes/pretrain.py", **pretraining_flags(folder, "bad", input=folder / name))
+    assert done.returncode != 0
+    assert message in done.stderr.strip().splitlines()[-1]
+
+
+def test_an_unknown_column_is_named_with_those_there_are(folder, pretrained):
+    done = run(
+        "recipes/finetune_classifier.py",
+        model=pretrained / "model",
+        output=folder / "bad",
+        train=folder / "pairs.tsv",
+        dev=folder / "pairs.tsv",
+        text="sentence",
+    )
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "sentence" in last
+    assert "first" in last
+
+
+def test_a_label_that_is_no_class_is_named_with_its_line(folder, pretrained):
+    done = run(
+        "recipes/finetune_classifier.py",
+        model=pretrained / "model",
+        output=folder / "bad",
+        train=folder / "pairs.tsv",
+        dev=folder / "pairs.tsv",
+        text="first",
+        class_names="same,different",
+    )
+    assert done.returncode != 0
+    assert "pairs.tsv:" in done.stderr
+    assert "must be one of same, different" in done.stderr
