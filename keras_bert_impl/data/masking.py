@@ -139,7 +139,7 @@ class DynamicMasker:
             self.prediction_counts(tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1)),
             tf.reduce_sum(tf.cast(maskable, tf.int32), axis=1),
         )  # (batch,)
-        chosen = choose_groups(self._groups(token_ids, maskable), maskable, limit, order_seed)
+        chosen = choose_groups(self._groups(token_ids), maskable, limit, order_seed)
 
         positions, filled = _positions(chosen, self.max_predictions)  # (batch, slots)
         original = tf.gather(token_ids, positions, batch_dims=1)
@@ -176,7 +176,7 @@ class DynamicMasker:
         """A masker from what `get_config` returned."""
         return cls(**config)
 
-    def _groups(self, token_ids, maskable):
+    def _groups(self, token_ids):
         """(batch, length) int32: which group, a piece or a word, each token is of."""
         if self.continuation_ids is None:
             return tf.broadcast_to(tf.range(tf.shape(token_ids)[1]), tf.shape(token_ids))
@@ -185,9 +185,8 @@ class DynamicMasker:
             [True] * len(self.continuation_ids),
             [self.vocabulary_size],
         )
-        # A word never reaches over a special token: a ## piece after one begins a word.
-        after_text = tf.pad(maskable[:, :-1], [[0, 0], [1, 0]])
-        begins = ~(tf.gather(is_continuation, token_ids) & after_text)
+        # Special tokens begin groups too, so no word reaches over a [SEP].
+        begins = ~tf.gather(is_continuation, token_ids)
         return tf.cumsum(tf.cast(begins, tf.int32), axis=1) - tf.cast(begins[:, :1], tf.int32)
 
     def _replacements(self, original, action_seed, random_seed):
