@@ -79,6 +79,14 @@ class Checkpoint:
         """Pooler and heads that the checkpoint holds."""
         return list(dict.fromkeys(filter(None, map(head_of, self.tensors))))
 
+    def without_heads(self) -> "Checkpoint":
+        """The encoder and its pooler; the heads are left over."""
+        kept = {p: t for p, t in self.tensors.items() if head_of(p) in (None, POOLER)}
+        dropped = [t.name for part, t in self.tensors.items() if part not in kept]
+        return dataclasses.replace(
+            self, tensors=kept, left_over=[*dropped, *self.left_over], num_classes=None
+        )
+
     def check_vocabulary(self) -> None:
         """Raise where the tokenizer could make ids that the table has no row for.
 
@@ -94,18 +102,19 @@ class Checkpoint:
             )
 
 
-def of_model(model) -> Checkpoint:
+def of_model(model, with_unused: bool = False) -> Checkpoint:
     """A model of ours as a checkpoint, to be written in another format.
 
     Args:
         model: a `BertBackbone` or a task on one. A task's preprocessor gives the tokenizer.
+        with_unused: bool. Keep a pooler that the model's outputs do not depend on.
     """
     backbone = getattr(model, "backbone", model)
     # Precision, name and the like are this model's own, not the checkpoint's.
     arguments = set(inspect.signature(BertBackbone).parameters) - {"dtype", "kwargs"}
     config = {name: value for name, value in backbone.get_config().items() if name in arguments}
     places = slots(model)
-    if not uses_pooler(model):
+    if not (uses_pooler(model) or with_unused):
         # Its outputs never depended on it: nobody can tell a trained pooler from a random one.
         places = {part: slot for part, slot in places.items() if head_of(part) != POOLER}
     tensors = {
@@ -125,7 +134,7 @@ def of_model(model) -> Checkpoint:
 def files_of_tokenizer(tokenizer) -> TokenizerFiles:
     """What is written of a `BertTokenizer`."""
     return TokenizerFiles(
-        list(tokenizer.vocabulary),
+        list(tokenizer.get_vocabulary()),
         tokenizer.lowercase,
         tokenizer.strip_accents,
         tokenizer.split_on_cjk,

@@ -113,11 +113,40 @@ def make_model(activation: str, config: dict, dtype=torch.float64):
     return transformers.BertForPreTraining(config).to(dtype)
 
 
+def save_torch_files(weights) -> None:
+    """The toy as pytorch-transformers named it in 2019, and small tensors of every kind."""
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): torch.tensor(value)
+        for name, value in weights.items()
+    }
+    old["bert.embeddings.position_ids"] = torch.arange(20)[None]
+    old["cls.predictions.decoder.weight"] = old["bert.embeddings.word_embeddings.weight"]
+    torch.save(old, HERE / "toy_2019.bin")
+    numbers = torch.arange(12, dtype=torch.float32).reshape(3, 4) / 4
+    kinds = {
+        "float32": numbers,
+        "transposed": numbers.T,
+        "row": numbers[1],
+        "float64": numbers.double(),
+        "float16": numbers.half(),
+        "bfloat16": numbers.bfloat16(),
+        "int64": numbers.long(),
+        "bool": numbers > 1,
+        "scalar": torch.tensor(2.5),
+        "parameter": torch.nn.Parameter(numbers + 1),
+    }
+    torch.save(kinds, HERE / "kinds_zip.bin")
+    torch.save(kinds, HERE / "kinds_stream.bin", _use_new_zipfile_serialization=False)
+
+
 def main():
     weights = make_weights(make_model("gelu", CONFIG), seed=1)
     batch = make_batch(seed=2)
     np.savez_compressed(HERE / "toy_weights.npz", **weights)
     np.savez_compressed(HERE / "toy_batch.npz", **batch)
+    save_torch_files(weights)
     for name, activation in ACTIVATIONS.items():
         model = make_model(activation, CONFIG)
         with torch.no_grad():
