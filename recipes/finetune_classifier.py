@@ -62,17 +62,13 @@ def main(_):
 
     with kbi.distribution_scope(_DISTRIBUTION.value):
         kbi.check_batch_size(_BATCH_SIZE.value)
-        tokenizer = kbi.BertTokenizer.from_preset(_MODEL.value)
-        classifier = kbi.BertTextClassifier(
-            kbi.BertBackbone.from_preset(_MODEL.value),
+        classifier = kbi.BertTextClassifier.from_preset(
+            _MODEL.value,
             num_classes=1 if _REGRESSION.value else len(class_names),
-            preprocessor=kbi.BertPreprocessor(
-                tokenizer,
-                sequence_length=_SEQUENCE_LENGTH.value,
-                pair=_TEXT_PAIR.value is not None,
-            ),
             class_names=class_names,
             regression=_REGRESSION.value,
+            sequence_length=_SEQUENCE_LENGTH.value,
+            pair=_TEXT_PAIR.value is not None,
         )
         schedule = kbi.WarmupLinearDecay(
             _LEARNING_RATE.value, num_steps, round(_WARMUP.value * num_steps)

@@ -61,6 +61,19 @@ def dataset_of_arrays(x, y=None, sample_weight=None, *, batch_size: int, shuffle
     return dataset.batch(batch_size)
 
 
+def with_known_length(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset, its batches counted where TensorFlow cannot tell their number.
+
+    Keras reads a dataset of unknown length until it fails, and by then has counted one batch too
+    many: the means of the single outputs' losses come out too small, by a batch in all. Counting
+    reads the dataset once, which costs little beside a model's steps.
+    """
+    if dataset.cardinality() != tf.data.UNKNOWN_CARDINALITY:
+        return dataset
+    length = dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1)
+    return dataset.apply(tf.data.experimental.assert_cardinality(length))
+
+
 def split_arrays(x, y, sample_weight, held_out_share: float):
     """The first rows and the last, as `validation_split` of `keras.Model.fit` does.
 

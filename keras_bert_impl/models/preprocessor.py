@@ -10,11 +10,12 @@ from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.text.tokenizer import BertTokenizer
 
 
-@keras.saving.register_keras_serializable(package="keras_bert_impl")
-class BertPreprocessor(keras_hub.models.Preprocessor):
-    """Strings to `token_ids`, `segment_ids` and `padding_mask`.
+class TextPreprocessor(keras_hub.models.Preprocessor):
+    """What all preprocessors share: strings to `token_ids`, `segment_ids` and `padding_mask`.
 
-    The same TensorFlow graph runs eagerly, inside `tf.data` and inside a SavedModel.
+    The same TensorFlow graph runs eagerly, inside `tf.data` and inside a SavedModel. Those of
+    the tasks are siblings, not each other's subclasses: a preset of one task would otherwise hand
+    its preprocessor to another.
 
     Args:
         tokenizer: a `BertTokenizer`.
@@ -26,25 +27,9 @@ class BertPreprocessor(keras_hub.models.Preprocessor):
             computed on needless padding; `"max_length"` always to `sequence_length`, for
             devices that compile once per shape.
 
-    Call arguments:
-        x: strings (a string, a list, an array or tensor); with `pair=True` a dict
-            `{"text_a": strings, "text_b": strings}`. A tuple is refused: whether it means a
-            pair or `(x, y)` cannot be told.
-        y, sample_weight: passed through.
-
-    Returns:
-        The dict of (batch, length) tensors, or a tuple of it with `y` and `sample_weight`
-        where these are given.
-
     Raises:
         ValueError: for an unknown truncation or padding, a row too short for the special
             tokens, or inputs that do not fit `pair`.
-
-    Example:
-
-    >>> tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"])
-    >>> BertPreprocessor(tokenizer, pair=True)({"text_a": ["a"], "text_b": ["b b"]})["token_ids"]
-    <tf.Tensor: shape=(1, 6), dtype=int32, numpy=array([[2, 5, 3, 6, 6, 3]], dtype=int32)>
     """
 
     backbone_cls = BertBackbone
@@ -86,10 +71,6 @@ class BertPreprocessor(keras_hub.models.Preprocessor):
                 '{"text_a": ..., "text_b": ...} and labels as y=...'
             )
         return super().__call__(*args, **kwargs)
-
-    def call(self, x, y=None, sample_weight=None):
-        x = self.texts_to_inputs(self.texts(x))
-        return _as_backend_tensors(keras.utils.pack_x_y_sample_weight(x, y, sample_weight))
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -141,21 +122,41 @@ class BertPreprocessor(keras_hub.models.Preprocessor):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
-class BertMaskedLMPreprocessor(BertPreprocessor):
-    """Strings to inputs and targets of the masked LM: tokenize, pack, mask.
+class BertPreprocessor(TextPreprocessor):
+    """Strings to the inputs of a classifier or of next-sentence prediction.
 
     Args:
-        tokenizer, sequence_length, pair, truncation, padding: as in `BertPreprocessor`.
-        mask_rate, max_predictions, whole_word: as in `DynamicMasker`.
-        seed: int. Masks are a function of this and of `step` alone.
+        tokenizer, sequence_length, pair, truncation, padding: as in `TextPreprocessor`.
 
     Call arguments:
-        x: as in `BertPreprocessor`.
-        step: int or scalar tensor. Number of the batch; another step, other masks.
+        x: strings (a string, a list, an array or tensor); with `pair=True` a dict
+            `{"text_a": strings, "text_b": strings}`. A tuple is refused: whether it means a
+            pair or `(x, y)` cannot be told.
+        y, sample_weight: passed through.
 
     Returns:
-        `(x, y, sample_weight)`: x has also `mask_positions`; y is the (batch, slots) int32
-        original ids; sample_weight the (batch, slots) float32 1 at masked tokens.
+        The dict of (batch, length) tensors, or a tuple of it with `y` and `sample_weight`
+        where these are given.
+
+    Example:
+
+    >>> tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"])
+    >>> BertPreprocessor(tokenizer, pair=True)({"text_a": ["a"], "text_b": ["b b"]})["token_ids"]
+    <tf.Tensor: shape=(1, 6), dtype=int32, numpy=array([[2, 5, 3, 6, 6, 3]], dtype=int32)>
+    """
+
+    def call(self, x, y=None, sample_weight=None):
+        x = self.texts_to_inputs(self.texts(x))
+        return _as_backend_tensors(keras.utils.pack_x_y_sample_weight(x, y, sample_weight))
+
+
+class MaskingPreprocessor(TextPreprocessor):
+    """What both preprocessors with masked-LM targets share: tokenize, pack, mask.
+
+    Args:
+        tokenizer, sequence_length, pair, truncation, padding: as in `TextPreprocessor`.
+        mask_rate, max_predictions, whole_word: as in `DynamicMasker`.
+        seed: int. Masks are a function of this and of `step` alone.
     """
 
     def __init__(
@@ -188,12 +189,6 @@ class BertMaskedLMPreprocessor(BertPreprocessor):
             )
         return self._masker
 
-    def call(self, x, y=None, sample_weight=None, step=0):
-        if y is not None or sample_weight is not None:
-            raise ValueError("The masked LM makes its own targets: pass no y and no sample_weight.")
-        x, y, weights = self.mask(self.texts_to_inputs(self.texts(x)), step)
-        return _as_backend_tensors((x, y, weights))
-
     def mask(self, inputs, step):
         """Packed rows to (masked inputs, original ids, weights)."""
         scalar = inputs["token_ids"].shape.rank == 1
@@ -221,11 +216,34 @@ class BertMaskedLMPreprocessor(BertPreprocessor):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
-class BertPretrainerPreprocessor(BertMaskedLMPreprocessor):
+class BertMaskedLMPreprocessor(MaskingPreprocessor):
+    """Strings to inputs and targets of the masked LM.
+
+    Args:
+        As in `MaskingPreprocessor`.
+
+    Call arguments:
+        x: as in `BertPreprocessor`.
+        step: int or scalar tensor. Number of the batch; another step, other masks.
+
+    Returns:
+        `(x, y, sample_weight)`: x has also `mask_positions`; y is the (batch, slots) int32
+        original ids; sample_weight the (batch, slots) float32 1 at masked tokens.
+    """
+
+    def call(self, x, y=None, sample_weight=None, step=0):
+        if y is not None or sample_weight is not None:
+            raise ValueError("The masked LM makes its own targets: pass no y and no sample_weight.")
+        x, y, weights = self.mask(self.texts_to_inputs(self.texts(x)), step)
+        return _as_backend_tensors((x, y, weights))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class BertPretrainerPreprocessor(MaskingPreprocessor):
     """Sentence pairs and their labels to inputs and targets of both pretraining tasks.
 
     Args:
-        As in `BertMaskedLMPreprocessor`; `pair` is true by default.
+        As in `MaskingPreprocessor`; `pair` is true by default.
 
     Call arguments:
         x: `{"text_a": strings, "text_b": strings}`.

@@ -12,6 +12,7 @@ from keras_bert_impl.data.batches import (
     dataset_of_arrays,
     refuse_tuple,
     split_arrays,
+    with_known_length,
 )
 from keras_bert_impl.training.optimizers import BertAdamW
 
@@ -78,6 +79,10 @@ class BertTask(keras_hub.models.Task):
 
         if loading.is_foreign(cls, preset):
             return loading.from_preset(cls, preset, load_weights, **kwargs)
+        names = ("sequence_length", "pair", "truncation", "padding")
+        packing = {name: kwargs.pop(name) for name in names if name in kwargs}
+        if packing:
+            kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(str(preset), **packing)
         return super().from_preset(str(preset), load_weights, **kwargs)
 
     def compile(
@@ -145,17 +150,14 @@ class BertTask(keras_hub.models.Task):
             validation_data = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = self.prepared_dataset(*validation_data, batch_size)
         elif validation_data is not None:
-            validation_data = self.prepared_dataset(validation_data)
+            validation_data = with_known_length(self.prepared_dataset(validation_data))
         return super().fit(dataset, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As `keras.Model.evaluate`."""
         if not kwargs.get("_use_cached_eval_dataset"):
-            x, y, sample_weight = (
-                self.prepared_dataset(x, y, sample_weight, batch_size),
-                None,
-                None,
-            )
+            x = with_known_length(self.prepared_dataset(x, y, sample_weight, batch_size))
+            y = sample_weight = None
         return super().evaluate(x, y, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x=None, batch_size=None, **kwargs):
