@@ -69,6 +69,7 @@ def main(_):
             regression=_REGRESSION.value,
             sequence_length=_SEQUENCE_LENGTH.value,
             pair=_TEXT_PAIR.value is not None,
+            init_missing=True,  # the head is what this run trains
         )
         schedule = kbi.WarmupLinearDecay(
             _LEARNING_RATE.value, num_steps, round(_WARMUP.value * num_steps)
