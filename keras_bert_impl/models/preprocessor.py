@@ -9,6 +9,9 @@ from keras_bert_impl.data.packing import PADDINGS, TRUNCATIONS, pack
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.text.tokenizer import BertTokenizer
 
+# KerasHub's `from_preset` of a tokenizer asks whose it is; text/ knows no model.
+BertTokenizer.backbone_cls = BertBackbone
+
 
 class TextPreprocessor(keras_hub.models.Preprocessor):
     """What all preprocessors share: strings to `token_ids`, `segment_ids` and `padding_mask`.
