@@ -53,7 +53,7 @@ def main(_):
     columns = [c for c in (_TEXT.value, _TEXT_PAIR.value, _LABEL.value) if c is not None]
     tables = {"train": kbi.read_table(_TRAIN.value, columns)}
     tables["dev"] = kbi.read_table(_DEV.value, columns)
-    class_names = None
+    class_names: list[str] | None = None
     if not _REGRESSION.value:
         class_names = _CLASS_NAMES.value or sorted(set(tables["train"].columns[_LABEL.value]))
     x = {name: texts_of(table) for name, table in tables.items()}
@@ -64,7 +64,7 @@ def main(_):
         kbi.check_batch_size(_BATCH_SIZE.value)
         classifier = kbi.BertTextClassifier.from_preset(
             _MODEL.value,
-            num_classes=1 if _REGRESSION.value else len(class_names),
+            num_classes=len(class_names) if class_names else 1,
             class_names=class_names,
             regression=_REGRESSION.value,
             sequence_length=_SEQUENCE_LENGTH.value,

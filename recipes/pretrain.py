@@ -9,6 +9,7 @@ tools/build_vocabulary.py. Run the same command again and it goes on where it st
 
 import json
 import pathlib
+from typing import Any
 
 import keras
 import numpy as np
@@ -56,14 +57,14 @@ def main(_):
 
     tokenizer = kbi.BertTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
     documents = kbi.read_documents(_INPUT.value)
-    examples = {
+    examples: dict[str, Any] = {
         "sequence_length": _SEQUENCE_LENGTH.value,
         "batch_size": _BATCH_SIZE.value,
         "mask_rate": _MASK_RATE.value,
         "max_predictions": _MAX_PREDICTIONS.value,
         "whole_word": _WHOLE_WORD.value,
     }
-    overrides = {
+    overrides: dict[str, Any] = {
         "num_layers": _NUM_LAYERS.value,
         "hidden_dim": _HIDDEN_DIM.value,
         "num_heads": _NUM_HEADS.value,

