@@ -147,8 +147,8 @@ class BertTask(keras_hub.models.Task):
             )
         dataset = self.prepared_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
         if validation_data is not None and not isinstance(validation_data, tf.data.Dataset):
-            validation_data = keras.utils.unpack_x_y_sample_weight(validation_data)
-            validation_data = self.prepared_dataset(*validation_data, batch_size=batch_size)
+            held_x, held_y, held_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
+            validation_data = self.prepared_dataset(held_x, held_y, held_weight, batch_size)
         elif validation_data is not None:
             validation_data = with_known_length(self.prepared_dataset(validation_data))
         return super().fit(dataset, validation_data=validation_data, **kwargs)

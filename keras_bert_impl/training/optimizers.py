@@ -72,7 +72,7 @@ class BertAdamW(keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(
             variables, ["momentum", "velocity"]
         )
-        excluded = getattr(self, "_exclude_from_weight_decay", set())
+        excluded: set = getattr(self, "_exclude_from_weight_decay", set())
         self._decayed = {
             self._var_key(v) for v in variables if decays(v) and self._var_key(v) not in excluded
         }
