@@ -54,6 +54,8 @@ _ENCODER_LAYERS = {
     "output_layer_norm": "output/LayerNorm",
 }
 _LEAVES = {"kernel": "kernel", "bias": "bias", "scale": "gamma", "shift": "beta"}
+# What TensorFlow's reader raises for damaged files.
+_READ_ERRORS = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
 # bert_config.json to the arguments of BertBackbone.
 _CONFIG = {
     "vocabulary_size": "vocab_size",
@@ -127,7 +129,7 @@ def open_tensorflow(prefix: str):
         )
     try:
         return tf.train.load_checkpoint(prefix)
-    except (tf.errors.OpError, ValueError) as error:
+    except _READ_ERRORS as error:
         raise CheckpointError(
             f"{prefix}.index: not a whole TensorFlow checkpoint ({_first_line(error)}). Copy it "
             "again."
@@ -140,7 +142,7 @@ def tensorflow_tensor(reader, prefix: str, name: str) -> Tensor:
     def read():
         try:
             return reader.get_tensor(name)
-        except (tf.errors.OpError, ValueError) as error:
+        except _READ_ERRORS as error:
             raise CheckpointError(
                 f"{prefix}: tensor {name!r} cannot be read ({_first_line(error)}). The file is "
                 "truncated or corrupt: copy it again."
@@ -187,7 +189,7 @@ def read_google(
     tensors = {}
     for part, shape in parts.all_shapes(config).items():
         name_there = google_name(part)
-        if name_there not in names:
+        if name_there is None or name_there not in names:
             continue
         tensor = tensorflow_tensor(reader, prefix, name_there)
         if _is_transposed(part):

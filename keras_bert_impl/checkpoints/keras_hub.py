@@ -1,7 +1,7 @@
 """KerasHub's own BERT: presets and models in memory, both ways.
 
-KerasHub's encoder computes GELU by tanh and its masked-LM head by erf, and its layer-norm epsilon
-is 1e-12, whatever a checkpoint says. Weights pass unchanged; where ours computes otherwise, a
+KerasHub's encoder computes GELU by tanh and layer norm with epsilon 1e-12, its masked-LM head by erf
+and with 1e-5, whatever a checkpoint says. Weights pass unchanged; where ours computes otherwise, a
 warning says so.
 """
 
@@ -60,7 +60,7 @@ def _variables(model) -> dict:
         head = model.masked_lm_head
         dense("masked_lm/transform", head._intermediate_dense)
         norm("masked_lm/layer_norm", head._intermediate_layer_norm)
-        found["masked_lm/bias"] = head._output_bias
+        found["masked_lm/bias"] = head._bias
     if isinstance(model, keras_hub.models.BertTextClassifier):
         dense("classifier", model.output_dense)
     return found
@@ -106,8 +106,9 @@ def read_keras_hub(model_or_preset, lowercase: bool | None = None) -> Checkpoint
     checkpoint = Checkpoint(source, config, tensors)
     if isinstance(model, keras_hub.models.BertMaskedLM):
         warn(
-            f"{source}: KerasHub's masked-LM head computes GELU by erf, its encoder by tanh. Ours "
-            "uses the encoder's in both: logits differ by about 1e-3."
+            f"{source}: KerasHub's masked-LM head computes GELU by erf and its layer norm with "
+            "epsilon 1e-5, other than its encoder. Ours has the encoder's in both: logits differ "
+            "by about 1e-3."
         )
     if isinstance(model, keras_hub.models.BertTextClassifier):
         checkpoint.num_classes = model.num_classes

@@ -4,6 +4,7 @@ Their keys depend on how the model was reached from the object that was saved, s
 inside the checkpoint is walked instead (tensorflow/models, official/nlp/modeling).
 """
 
+import functools
 import os
 import pathlib
 
@@ -115,7 +116,7 @@ def read_model_garden(folder: str | os.PathLike, lowercase: bool | None = None) 
             f"{', '.join(sorted(shapes)[1:4])}."
         )
     keys = _keys(graph, encoder)
-    found = {part: key for part, key in keys.items() if key in shapes}
+    found = {part: key for part, key in keys.items() if key is not None and key in shapes}
     config = _config(folder, found, shapes)
     expected = parts.all_shapes(config)
     tensors = {}
@@ -128,7 +129,7 @@ def read_model_garden(folder: str | os.PathLike, lowercase: bool | None = None) 
                 f"{None if shape is None else list(shape)}."
             )
         # Attention keeps heads apart there: (hidden, heads, head_dim).
-        tensors[part] = tensor.relaid(shape, lambda value, shape=shape: np.reshape(value, shape))
+        tensors[part] = tensor.relaid(shape, functools.partial(np.reshape, shape=shape))
     used = set(found.values()) | {GRAPH}
     return Checkpoint(
         str(folder),

@@ -125,7 +125,8 @@ def _check_reachable(files: TokenizerFiles, new_tokens) -> None:
     tokenizer = loading.make_tokenizer(checkpoint)
     first = len(files.tokens()) - len(new_tokens)
     for id, token in enumerate(new_tokens, start=first):
-        if not token.startswith(CONTINUATION) and tokenizer(token).numpy().tolist() != [id]:
+        reached = token.startswith(CONTINUATION) or tokenizer(token).numpy().tolist() == [id]
+        if not reached or token.split() != [token]:
             raise ValueError(
                 f"The token {token!r} can never be met: the tokenizer "
                 f"{'lowercases and ' if files.lowercase else ''}splits at spaces and punctuation. "

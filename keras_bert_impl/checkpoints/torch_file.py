@@ -5,13 +5,13 @@ name nothing but the few functions that rebuild tensors, and those are our own. 
 formats are read: the zip archive (since PyTorch 1.6) and the stream before it.
 """
 
+import dataclasses
 import io
 import os
 import pathlib
 import pickle
 import zipfile
 from collections import OrderedDict
-from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -35,17 +35,20 @@ _STORAGES = {
 }
 
 
-class _StorageType(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _StorageType:
     dtype: np.dtype
 
 
-class _Storage(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Storage:
     key: str
     dtype: np.dtype
-    count: int
+    size: int
 
 
-class _Lazy(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Lazy:
     """A tensor as the pickle describes it: a view of a storage."""
 
     storage: _Storage
@@ -163,7 +166,7 @@ def _read_stream(path):
         for key in map(str, keys):
             storage = unpickler.storages[key]
             count = int.from_bytes(file.read(8), "little")
-            if count != storage.count:
+            if count != storage.size:
                 raise CheckpointError(f"{path}: storage {key} has {count} values, not its count.")
             places[key] = file.tell()
             file.seek(count * storage.dtype.itemsize, os.SEEK_CUR)
@@ -171,7 +174,7 @@ def _read_stream(path):
     def load(name, storage):
         with path.open("rb") as file:
             file.seek(places[storage.key])
-            return file.read(storage.count * storage.dtype.itemsize)
+            return file.read(storage.size * storage.dtype.itemsize)
 
     return _tensors(path, state, load)
 
@@ -187,11 +190,11 @@ def _tensors(path, state, load) -> dict[str, Tensor]:
     def tensor(name, lazy):
         def read():
             data = load(name, lazy.storage)
-            if len(data) < lazy.storage.count * lazy.storage.dtype.itemsize:
+            if len(data) < lazy.storage.size * lazy.storage.dtype.itemsize:
                 raise CheckpointError(
                     f"{path}: tensor {name!r} is truncated. Download or copy the file again."
                 )
-            flat = np.frombuffer(data, lazy.storage.dtype, lazy.storage.count)
+            flat = np.frombuffer(data, lazy.storage.dtype, lazy.storage.size)
             last = lazy.offset + sum(
                 (n - 1) * step for n, step in zip(lazy.shape, lazy.strides, strict=True)
             )

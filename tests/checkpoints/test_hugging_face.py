@@ -269,7 +269,9 @@ def test_question_answering_gives_its_backbone_and_names_its_head(tmp_path):
 
 def test_an_output_table_of_its_own_is_refused(tmp_path):
     tensors = toys.weights()
-    tensors["cls.predictions.decoder.weight"] = 2 * tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.weight"] = (
+        2 * tensors["bert.embeddings.word_embeddings.weight"]
+    )
     folder = toys.write_hugging_face(tmp_path, tensors=tensors)
     with pytest.raises(CheckpointError, match="decoder.weight.*differs"):
         BertPretrainer.from_preset(folder)
@@ -281,7 +283,9 @@ def test_an_output_table_of_its_own_is_refused(tmp_path):
 def test_truncated_file(pretraining):
     path = pretraining / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: tensor '.*' ends at.*truncated"):
+    with pytest.raises(
+        CheckpointError, match=r"model\.safetensors: tensor '.*' ends at.*truncated"
+    ):
         BertPretrainer.from_preset(pretraining)
 
 
