@@ -71,46 +71,38 @@ class OrdinaryText:
             RaggedTensor (texts, None) int32.
         """
         is_ascii = tf.strings.regex_full_match(texts, self._ascii)
-        return tf.cond(
-            tf.reduce_all(is_ascii),
-            lambda: self._cut_ascii(texts),
-            lambda: self._cut_some(texts, is_ascii, other),
+        all_ascii = tf.reduce_all(is_ascii)
+        ordinary, normalized = tf.cond(
+            all_ascii,
+            lambda: (is_ascii, self._lower(texts)),
+            lambda: self._normalize_beyond_ascii(texts, is_ascii),
         )
-
-    def _cut_some(self, texts, is_ascii, other):
-        if not self._beyond_ascii:
-            return _by_kind(texts, is_ascii, self._cut_ascii, other)
-
-        def cut(texts):
-            return self._cut_normalized(texts, other)
-
-        is_ordinary = tf.strings.regex_full_match(texts, self._ordinary)
-        return tf.cond(
-            tf.reduce_all(is_ordinary),
-            lambda: cut(texts),
-            lambda: _by_kind(texts, is_ordinary, cut, other),
-        )
-
-    def _cut_ascii(self, texts):
-        return self._op.tokenize(tf.strings.lower(texts) if self.lowercase else texts)
-
-    def _cut_normalized(self, texts, other):
-        normalized = self._normalizer.normalize(texts) if self._normalizer else texts
         ids, starts, ends = self._op.tokenize_with_offsets(normalized)
         # The op's limit is in bytes. Where it was met, it may have been by too few characters.
-        met = tf.reduce_any((ends - starts).values > self.max_chars_per_word)
-        return tf.cond(met, lambda: other(texts), lambda: ids)
+        met = ~all_ascii & tf.reduce_any((ends - starts).values > self.max_chars_per_word)
+        return tf.cond(
+            tf.reduce_all(ordinary) & ~met,
+            lambda: ids,
+            lambda: _with_others(texts, ids, ordinary & ~met, other),
+        )
+
+    def _lower(self, texts):
+        return tf.strings.lower(texts) if self.lowercase else texts
+
+    def _normalize_beyond_ascii(self, texts, is_ascii):
+        """Which texts are ordinary, and these normalized; nothing for the rest."""
+        if not self._beyond_ascii:
+            return is_ascii, self._lower(tf.where(is_ascii, texts, ""))
+        ordinary = tf.strings.regex_full_match(texts, self._ordinary)
+        texts = tf.where(ordinary, texts, "")
+        return ordinary, self._normalizer.normalize(texts) if self._normalizer else texts
 
 
-def _by_kind(texts, is_ordinary, ordinary, other):
-    """Apply one function to some texts and another to the rest; the order stays."""
-    kinds = [tf.where(is_ordinary)[:, 0], tf.where(~is_ordinary)[:, 0]]
-    parts = [
-        function(tf.gather(texts, kind))
-        for function, kind in zip((ordinary, other), kinds, strict=True)
-    ]
-    order = tf.math.invert_permutation(tf.concat(kinds, 0))
-    return tf.gather(tf.concat(parts, 0), order)
+def _with_others(texts, ids, ordinary, other):
+    """The ids of ordinary texts, and what another function gives for the others."""
+    kinds = [tf.where(ordinary)[:, 0], tf.where(~ordinary)[:, 0]]
+    parts = [tf.gather(ids, kinds[0]), other(tf.gather(texts, kinds[1]))]
+    return tf.gather(tf.concat(parts, 0), tf.math.invert_permutation(tf.concat(kinds, 0)))
 
 
 def _pattern(lowercase: bool, split_on_cjk: bool, brackets_matter: bool) -> str:

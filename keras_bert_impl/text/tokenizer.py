@@ -105,9 +105,9 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
         dtype="int32",
         **kwargs,
     ):
-        # `call` is a graph of its own; KerasHub's path in plain Python is never taken.
-        kwargs.setdefault("_allow_python_workflow", False)
         super().__init__(dtype=dtype, **kwargs)
+        # `call` is a graph of its own; KerasHub's path in plain Python is never taken.
+        self._allow_python_workflow = False
         if not (self._gives_strings or tf.as_dtype(self.compute_dtype).is_integer):
             raise ValueError(
                 f"dtype={dtype!r}: expected an integer type for ids or 'string' for tokens."
