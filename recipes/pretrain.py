@@ -39,6 +39,7 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows of each step, over a
 _NUM_STEPS = flags.DEFINE_integer("num_steps", 1_000_000, "Steps of the whole run.")
 _WARMUP = flags.DEFINE_float("warmup", 0.01, "Share of steps with rising learning rate.")
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
+_BETA_2 = flags.DEFINE_float("beta_2", 0.999, "Of Adam; short runs take less.")
 _SAVE_EVERY = flags.DEFINE_integer("save_every", 1000, "Steps between saved states.")
 _PRECISION = flags.DEFINE_enum(
     "precision", "float32", ["float32", "mixed_bfloat16", "mixed_float16"], "Of computation."
@@ -89,7 +90,7 @@ def main(_):
         schedule = kbi.WarmupLinearDecay(
             _LEARNING_RATE.value, _NUM_STEPS.value, round(_WARMUP.value * _NUM_STEPS.value)
         )
-        pretrainer.compile(optimizer=kbi.BertAdamW(schedule))
+        pretrainer.compile(optimizer=kbi.BertAdamW(schedule, beta_2=_BETA_2.value))
 
         # What the saved state's continuation depends on.
         settings = {
@@ -97,6 +98,7 @@ def main(_):
             "input": _INPUT.value,
             "backbone": {k: v for k, v in backbone.get_config().items() if k != "name"},
             "schedule": schedule.get_config(),
+            "beta_2": _BETA_2.value,
             "seed": _SEED.value,
             "save_every": steps_per_epoch,
         }

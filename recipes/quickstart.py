@@ -52,16 +52,16 @@ def main(_):
             vocabulary=vocabulary,
             output=pretrained,
             size="tiny",
-            num_layers=4,
             num_heads=4,
             dropout=0,  # the text is read less than four times
             sequence_length=64,
             max_predictions=10,
-            batch_size=64,
-            num_steps=800,
+            batch_size=32,
+            num_steps=2400,
             warmup=0.1,
-            learning_rate=2e-3,
-            save_every=50,
+            learning_rate=3e-3,
+            beta_2=0.98,
+            save_every=100,
             distribution=_DISTRIBUTION.value,
         )
 
