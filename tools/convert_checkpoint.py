@@ -16,6 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from absl import app, flags
 
 from keras_bert_impl.checkpoints import loading, resizing
+from keras_bert_impl.checkpoints.locations import local_folder
 
 _SOURCE = flags.DEFINE_string("source", None, "What to read.", required=True)
 _TARGET = flags.DEFINE_string("target", None, "Folder to write.", required=True)
@@ -37,7 +38,7 @@ _PAD = flags.DEFINE_integer("pad_vocabulary_to", None, "Pad the token table to a
 def main(argv):
     del argv
     try:
-        with loading.local_folder(_SOURCE.value) as folder:
+        with local_folder(_SOURCE.value) as folder:
             checkpoint = loading.read_checkpoint(folder, _LOWERCASE.value)
             checkpoint.check_vocabulary()
             if not _HEADS.value:

@@ -184,38 +184,30 @@ def load_into(model, checkpoint: Checkpoint, init_missing: bool = False) -> Load
     """
     places = slots(model)
     present = {part: t for part, t in checkpoint.tensors.items() if part in places}
-    wrong = {
-        part: tensor
-        for part, tensor in present.items()
-        if tuple(tensor.shape) != places[part].shape
-    }
-    refit = {part for part in wrong if init_missing and head_of(part) == CLASSIFIER}
-    for part, tensor in wrong.items():
-        if part not in refit:
-            raise CheckpointError(
-                f"{tensor} has shape {list(tensor.shape)}, but {part} of the model has "
-                f"{list(places[part].shape)}. The configuration does not belong to these weights"
-                + (
-                    ", or pass init_missing=True to start a classifier of another size."
-                    if head_of(part) == CLASSIFIER
-                    else "."
-                )
-            )
-    # A head with one part of another size is started anew as a whole.
-    if refit:
+    resized = [p for p, tensor in present.items() if tuple(tensor.shape) != places[p].shape]
+    if init_missing and resized and all(head_of(part) == CLASSIFIER for part in resized):
+        # Another number of classes: the classifier is started anew as a whole.
         present = {part: t for part, t in present.items() if head_of(part) != CLASSIFIER}
+    elif resized:
+        part, tensor = resized[0], present[resized[0]]
+        hint = ", or pass init_missing=True to start a classifier of another size"
+        raise CheckpointError(
+            f"{tensor} has the shape {list(tensor.shape)}, but {part} of the model has "
+            f"{list(places[part].shape)}. The configuration does not belong to these weights"
+            f"{hint if head_of(part) == CLASSIFIER else ''}."
+        )
     missing = [part for part in places if part not in present]
-    _check_missing(model, checkpoint, missing, init_missing)
+    random = [part for part in missing if head_of(part) != POOLER or uses_pooler(model)]
+    _check_missing(model, checkpoint, random, init_missing)
     for part, tensor in present.items():
         places[part].assign(_finite(tensor))
-    unused = [t.name for p, t in checkpoint.tensors.items() if p not in present]
+    unused = [tensor.name for p, tensor in checkpoint.tensors.items() if p not in present]
     report = LoadReport(
         checkpoint.source,
         {part: tensor.name for part, tensor in present.items()},
         tuple(missing),
         (*unused, *checkpoint.left_over),
     )
-    random = [part for part in missing if head_of(part) != POOLER or uses_pooler(model)]
     logger.log(logging.WARNING if random else logging.INFO, "%s", report)
     return report
 
@@ -227,10 +219,9 @@ def _check_missing(model, checkpoint, missing, init_missing) -> None:
             f"{checkpoint.source}: the encoder is not complete, it lacks {', '.join(encoder)}. "
             "The file is damaged, or its configuration belongs to other weights."
         )
-    needed = [part for part in missing if head_of(part) != POOLER or uses_pooler(model)]
-    if needed and not init_missing:
+    if missing and not init_missing:
         raise CheckpointError(
-            f"{checkpoint.source} lacks {', '.join(needed)}, which {type(model).__name__} needs. "
+            f"{checkpoint.source} lacks {', '.join(missing)}, which {type(model).__name__} needs. "
             f"It holds: {', '.join(['encoder', *checkpoint.heads()])}. Pass init_missing=True to "
             "start these from random weights, or load another class."
         )

@@ -6,20 +6,23 @@ Names as google-research/bert's modeling.py, run_pretraining.py and run_classifi
 import json
 import os
 import pathlib
-import re
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert_impl.checkpoints import parts
-from keras_bert_impl.checkpoints.checkpoint import Checkpoint, TokenizerFiles, logger, warn
+from keras_bert_impl.checkpoints.casing import VOCABULARY, read_google_tokenizer
+from keras_bert_impl.checkpoints.checkpoint import Checkpoint, logger
 from keras_bert_impl.checkpoints.hugging_face_config import read_json
-from keras_bert_impl.checkpoints.hugging_face_tokenizer import capitals
-from keras_bert_impl.checkpoints.parts import CheckpointError, Tensor
-from keras_bert_impl.text.vocabulary import read_vocabulary, save_vocabulary
+from keras_bert_impl.checkpoints.parts import CheckpointError
+from keras_bert_impl.checkpoints.tensorflow_file import (
+    find_prefix,
+    open_tensorflow,
+    save_tensorflow,
+    tensorflow_tensor,
+)
+from keras_bert_impl.text.vocabulary import save_vocabulary
 
 CONFIG = "bert_config.json"
-VOCABULARY = "vocab.txt"
 PREFIX = "bert_model.ckpt"
 # Our own entry in bert_config.json, for what its keys cannot say. Google's reader keeps
 # keys that it does not know.
@@ -54,8 +57,6 @@ _ENCODER_LAYERS = {
     "output_layer_norm": "output/LayerNorm",
 }
 _LEAVES = {"kernel": "kernel", "bias": "bias", "scale": "gamma", "shift": "beta"}
-# What TensorFlow's reader raises for damaged files.
-_READ_ERRORS = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
 # bert_config.json to the arguments of BertBackbone.
 _CONFIG = {
     "vocabulary_size": "vocab_size",
@@ -93,66 +94,6 @@ def google_name(part: str) -> str | None:
 def _is_transposed(part: str) -> bool:
     """The reference multiplies these by the transpose: they are (out, in) there."""
     return (google_name(part) or "").endswith("output_weights")
-
-
-def find_prefix(folder: pathlib.Path) -> str:
-    """The path of the TensorFlow checkpoint in a folder, without `.index`.
-
-    Raises:
-        CheckpointError: where there is none, or where it is not clear which is meant.
-    """
-    prefixes = sorted(str(path.with_suffix("")) for path in folder.glob("*.index"))
-    latest = tf.train.latest_checkpoint(folder) if (folder / "checkpoint").is_file() else None
-    if latest in prefixes:
-        return latest
-    if len(prefixes) != 1:
-        found = ", ".join(map(os.path.basename, prefixes)) or "none"
-        raise CheckpointError(
-            f"{folder}: expected one TensorFlow checkpoint such as {PREFIX}.index and "
-            f"{PREFIX}.data-00000-of-00001, but found {found}."
-        )
-    return prefixes[0]
-
-
-def open_tensorflow(prefix: str):
-    """A reader of a TensorFlow checkpoint, after a look at whether its files are whole.
-
-    Raises:
-        CheckpointError: naming the file.
-    """
-    shards = sorted(pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.data-*"))
-    expected = int(shards[0].name[-5:]) if shards else 1
-    if len(shards) != expected:
-        raise CheckpointError(
-            f"{prefix}.data-*: {len(shards)} of {expected} files are there. Copy all of the "
-            "checkpoint's files."
-        )
-    try:
-        return tf.train.load_checkpoint(prefix)
-    except _READ_ERRORS as error:
-        raise CheckpointError(
-            f"{prefix}.index: not a whole TensorFlow checkpoint ({_first_line(error)}). Copy it "
-            "again."
-        ) from None
-
-
-def tensorflow_tensor(reader, prefix: str, name: str) -> Tensor:
-    """A tensor of a TensorFlow checkpoint, read when asked for."""
-
-    def read():
-        try:
-            return reader.get_tensor(name)
-        except _READ_ERRORS as error:
-            raise CheckpointError(
-                f"{prefix}: tensor {name!r} cannot be read ({_first_line(error)}). The file is "
-                "truncated or corrupt: copy it again."
-            ) from None
-
-    return Tensor(prefix, name, tuple(reader.get_variable_to_shape_map()[name]), read)
-
-
-def _first_line(error) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def read_google(
@@ -207,7 +148,9 @@ def read_google(
         config,
         tensors,
         left_over=sorted(names),
-        tokenizer=read_google_tokenizer(folder, extra, lowercase, name or folder.resolve().name),
+        tokenizer=read_google_tokenizer(
+            folder, extra.get("tokenizer", {}), lowercase, name or folder.resolve().name
+        ),
         num_classes=tensors["classifier/bias"].shape[0] if "classifier/bias" in tensors else None,
         class_names=tuple(labels["class_names"]) if labels.get("class_names") else None,
         regression=labels.get("regression", False),
@@ -237,37 +180,6 @@ def config_of_google(theirs: dict, path: pathlib.Path, gelu: str) -> dict:
     return {**config, "activation": activations[activation]}
 
 
-def read_google_tokenizer(folder, extra, lowercase, name) -> TokenizerFiles | None:
-    """The vocabulary, with the casing that the caller, our own entry or a guess gives."""
-    if not (folder / VOCABULARY).is_file():
-        return None
-    options = dict(extra.get("tokenizer", {}))
-    tokens = read_vocabulary(folder / VOCABULARY)
-    if lowercase is not None:
-        options["lowercase"] = lowercase
-    elif "lowercase" not in options:
-        options["lowercase"] = guess_lowercase(name, tokens)
-    return TokenizerFiles(tokens, **options)
-
-
-def guess_lowercase(name: str, tokens: list[str]) -> bool:
-    """Whether a model is uncased, by its vocabulary; warns where its name says otherwise.
-
-    Only a cased model's vocabulary holds capitals. Google's scripts look at the name, which
-    anyone may change.
-    """
-    by_vocabulary = capitals(tokens) <= 0.01 * len(tokens)
-    match = re.search(r"(?:^|[^a-z])(un)?cased", name.lower())
-    if match and (match[1] is not None) != by_vocabulary:
-        warn(
-            f"The name {name!r} says {match[0].strip('_-./')}, but {capitals(tokens)} of "
-            f"{len(tokens)} tokens of the vocabulary have capitals: taken as "
-            f"{'uncased' if by_vocabulary else 'cased'}. Pass lowercase=True or lowercase=False to "
-            "say which."
-        )
-    return by_vocabulary
-
-
 def write_google(checkpoint: Checkpoint, folder: str | os.PathLike) -> list[str]:
     """Write a folder that google-research/bert's scripts open.
 
@@ -287,41 +199,23 @@ def write_google(checkpoint: Checkpoint, folder: str | os.PathLike) -> list[str]
         homeless = ", ".join(part for part, name in names.items() if name is None)
         raise CheckpointError(f"{checkpoint.source}: google-research/bert has no {homeless}.")
     folder.mkdir(parents=True, exist_ok=True)
-    _save_tensorflow(checkpoint, str(folder / PREFIX))
+    parts_of = {name: part for part, name in names.items() if name}
+
+    def read(name):
+        value = checkpoint.tensors[parts_of[name]].read()
+        return value.T if _is_transposed(parts_of[name]) else value
+
+    shapes = {
+        name: shape[::-1] if _is_transposed(part) else shape
+        for name, part in parts_of.items()
+        for shape in [checkpoint.tensors[part].shape]
+    }
+    save_tensorflow(str(folder / PREFIX), shapes, read)
     (folder / CONFIG).write_text(json.dumps(_google_config(checkpoint), indent=2) + "\n", "utf-8")
     if checkpoint.tokenizer is not None:
         save_vocabulary(checkpoint.tokenizer.tokens(), folder / VOCABULARY)
     logger.info("%s: wrote %d variables", folder, len(checkpoint.tensors))
-    return [name for name in names.values() if name]
-
-
-def _save_tensorflow(checkpoint: Checkpoint, prefix: str, group_bytes: int = 1 << 26) -> None:
-    """Write the variables, a group at a time so that memory holds no second model."""
-    groups: list[list[str]] = [[]]
-    size = 0
-    for part, tensor in checkpoint.tensors.items():
-        bytes_ = 4 * int(np.prod(tensor.shape))
-        if groups[-1] and size + bytes_ > group_bytes:
-            groups.append([])
-            size = 0
-        groups[-1].append(part)
-        size += bytes_
-
-    temporary = [f"{prefix}_part_{i}" for i in range(len(groups))]
-    for path, group in zip(temporary, groups, strict=True):
-        values = []
-        for part in group:
-            value = np.asarray(checkpoint.tensors[part].read(), "float32")
-            values.append(tf.constant(value.T if _is_transposed(part) else value))
-        names = [google_name(part) for part in group]
-        tf.raw_ops.SaveV2(
-            prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), tensors=values
-        )
-    for old in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.data-*"):
-        old.unlink()
-    tf.raw_ops.MergeV2Checkpoints(
-        checkpoint_prefixes=temporary, destination_prefix=prefix, delete_old_dirs=False
-    )
+    return list(parts_of)
 
 
 def _google_config(checkpoint: Checkpoint) -> dict:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+from keras_bert_impl.checkpoints.casing import VOCABULARY, capitals, looks_cased
 from keras_bert_impl.checkpoints.checkpoint import TokenizerFiles, warn
 from keras_bert_impl.checkpoints.hugging_face_config import read_json
 from keras_bert_impl.checkpoints.parts import CheckpointError
@@ -18,7 +19,6 @@ from keras_bert_impl.text.vocabulary import (
     save_vocabulary,
 )
 
-VOCABULARY = "vocab.txt"
 OPTIONS = "tokenizer_config.json"
 WHOLE = "tokenizer.json"
 ADDED = "added_tokens.json"
@@ -56,20 +56,13 @@ def read_tokenizer(folder: pathlib.Path, lowercase: bool | None = None) -> Token
     )
     if lowercase is not None:
         files.lowercase = lowercase
-    elif files.lowercase and capitals(tokens) > 0.01 * len(tokens):
+    elif files.lowercase and looks_cased(tokens):
         warn(
             f"{folder}: the tokenizer lowercases, but {capitals(tokens)} tokens of the vocabulary "
             "have capitals and can never be met. The model is cased, it seems: pass "
             "lowercase=False."
         )
     return files
-
-
-def capitals(tokens: list[str]) -> int:
-    """How many tokens a lowercasing tokenizer could never give; special tokens aside."""
-    return sum(
-        token != token.lower() for token in tokens if not (token[0] == "[" and token[-1] == "]")
-    )
 
 
 def _read_tokens(folder: pathlib.Path, whole: dict) -> list[str] | None:

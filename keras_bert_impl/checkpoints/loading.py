@@ -1,14 +1,9 @@
 """From whatever BERT you have to a model, and back: recognize, open, load, report."""
 
-import contextlib
 import inspect
 import json
 import os
 import pathlib
-import tarfile
-import tempfile
-import zipfile
-from collections.abc import Iterator
 
 import keras
 import keras_hub
@@ -22,7 +17,9 @@ from keras_bert_impl.checkpoints.checkpoint import (
     of_model,
 )
 from keras_bert_impl.checkpoints.hugging_face_config import read_json
+from keras_bert_impl.checkpoints.locations import local_folder
 from keras_bert_impl.checkpoints.parts import CheckpointError
+from keras_bert_impl.checkpoints.tensorflow_file import find_prefix, open_tensorflow
 from keras_bert_impl.text.tokenizer import BertTokenizer
 
 OURS = "keras_bert_impl"
@@ -36,8 +33,6 @@ WRITERS = {
     GOOGLE: google.write_google,
     KERAS_HUB: keras_hub_format.write_keras_hub,
 }
-# What is fetched of a Hugging Face repository; its pickle only where it has nothing else.
-_WANTED = ["*.json", "*.txt", "*.safetensors", "*.h5", "assets/*"]
 
 
 def recognize(folder: str | os.PathLike) -> str:
@@ -67,7 +62,7 @@ def recognize(folder: str | os.PathLike) -> str:
         if hugging_face.is_hugging_face(config):
             return HUGGING_FACE
     if list(folder.glob("*.index")):
-        reader = google.open_tensorflow(google.find_prefix(folder))
+        reader = open_tensorflow(find_prefix(folder))
         if model_garden.GRAPH in reader.get_variable_to_shape_map():
             return MODEL_GARDEN
         return GOOGLE
@@ -169,78 +164,6 @@ def is_foreign(cls, preset) -> bool:
     return not (is_backbone or _class_of_ours(path) is cls)
 
 
-@contextlib.contextmanager
-def local_folder(preset: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """The folder that a path, an archive or a handle leads to.
-
-    Args:
-        preset: a folder; a .zip or .tar file of one; `hf://owner/name`;
-            `kaggle://owner/model/keras/variant`; or a name of KerasHub's presets. The network is
-            used for the last three only.
-
-    Raises:
-        FileNotFoundError: where nothing is there.
-    """
-    name = os.fspath(preset)
-    path = pathlib.Path(name)
-    if name.startswith("hf://"):
-        yield _from_hugging_face(name.removeprefix("hf://"))
-    elif name.startswith("kaggle://"):
-        yield _from_kaggle(name.removeprefix("kaggle://"))
-    elif path.is_dir():
-        yield path
-    elif path.is_file():
-        with tempfile.TemporaryDirectory() as temporary:
-            yield _unpack(path, pathlib.Path(temporary))
-    elif name in keras_hub.models.BertBackbone.presets:
-        handle = keras_hub.models.BertBackbone.presets[name]["kaggle_handle"]
-        yield _from_kaggle(handle.removeprefix("kaggle://"))
-    else:
-        raise FileNotFoundError(
-            f"{name}: there is no such folder or archive, and KerasHub has no BERT preset of this "
-            "name. For a model of the Hugging Face Hub write hf://owner/name."
-        )
-
-
-def _from_hugging_face(handle: str) -> pathlib.Path:
-    import huggingface_hub
-
-    folder = pathlib.Path(huggingface_hub.snapshot_download(handle, allow_patterns=_WANTED))
-    weights = ("*.safetensors", "*.h5")
-    if not any(list(folder.glob(pattern)) for pattern in weights):
-        folder = pathlib.Path(
-            huggingface_hub.snapshot_download(handle, allow_patterns=[*_WANTED, "*.bin"])
-        )
-    return folder
-
-
-def _from_kaggle(handle: str) -> pathlib.Path:
-    import kagglehub
-
-    return pathlib.Path(kagglehub.model_download(handle))
-
-
-def _unpack(path: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
-    """Unpack an archive and find the checkpoint's folder in it."""
-    # Many releases are folders of one name in an archive of the same.
-    target = target / path.name.split(".")[0]
-    try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                archive.extractall(target)
-        elif tarfile.is_tarfile(path):
-            with tarfile.open(path) as archive:
-                archive.extractall(target, filter="data")
-        else:
-            raise CheckpointError(f"{path}: expected a folder, or a .zip or .tar file of one.")
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-        raise CheckpointError(f"{path}: the archive is damaged ({error}).") from None
-    for folder in [target, *sorted(p for p in target.rglob("*") if p.is_dir())]:
-        if (folder / "config.json").is_file() or list(folder.glob("*.index")):
-            return folder
-    raise CheckpointError(f"{path}: no checkpoint is recognized in this archive.")
-
-
 def from_preset(
     cls,
     preset: str | os.PathLike,
@@ -270,6 +193,8 @@ def from_preset(
         CheckpointError: for damaged files, other models, or missing heads.
     """
     with local_folder(preset) as folder:
+        if not is_foreign(cls, folder):  # a preset of this package, fetched or unpacked
+            return cls.from_preset(folder, load_weights, **kwargs)
         checkpoint = read_checkpoint(folder, lowercase)
         checkpoint.check_vocabulary()
         model = build(cls, checkpoint, kwargs)

@@ -12,17 +12,16 @@ import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from keras_bert_impl.checkpoints import parts
+from keras_bert_impl.checkpoints.casing import read_google_tokenizer
 from keras_bert_impl.checkpoints.checkpoint import Checkpoint
-from keras_bert_impl.checkpoints.google import (
-    CONFIG,
-    config_of_google,
-    find_prefix,
-    open_tensorflow,
-    read_google_tokenizer,
-    tensorflow_tensor,
-)
+from keras_bert_impl.checkpoints.google import CONFIG, config_of_google
 from keras_bert_impl.checkpoints.hugging_face_config import read_json
 from keras_bert_impl.checkpoints.parts import CheckpointError
+from keras_bert_impl.checkpoints.tensorflow_file import (
+    find_prefix,
+    open_tensorflow,
+    tensorflow_tensor,
+)
 
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 

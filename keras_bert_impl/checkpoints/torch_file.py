@@ -5,13 +5,13 @@ name nothing but the few functions that rebuild tensors, and those are our own. 
 formats are read: the zip archive (since PyTorch 1.6) and the stream before it.
 """
 
-import dataclasses
 import io
 import os
 import pathlib
 import pickle
 import zipfile
 from collections import OrderedDict
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -35,20 +35,18 @@ _STORAGES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _StorageType:
+# Named tuples throughout: a pickle can set attributes of what it makes, but these have none.
+class _StorageType(NamedTuple):
     dtype: np.dtype
 
 
-@dataclasses.dataclass(frozen=True)
-class _Storage:
+class _Storage(NamedTuple):
     key: str
     dtype: np.dtype
     size: int
 
 
-@dataclasses.dataclass(frozen=True)
-class _Lazy:
+class _Lazy(NamedTuple):
     """A tensor as the pickle describes it: a view of a storage."""
 
     storage: _Storage

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl import BertBackbone, BertMaskedLM, BertPretrainer, BertTextClassifier
-from keras_bert_impl.checkpoints import google, loading
+from keras_bert_impl.checkpoints import loading, tensorflow_file
 from keras_bert_impl.checkpoints.parts import CheckpointError
 from tests.checkpoints import toys
 
@@ -288,4 +288,4 @@ def test_several_checkpoints_in_one_folder(release):
     with pytest.raises(CheckpointError, match="found bert_model.ckpt, model.ckpt"):
         BertBackbone.from_preset(release)
     (release / "checkpoint").write_text('model_checkpoint_path: "model.ckpt"\n')
-    assert google.find_prefix(release).endswith("/model.ckpt")
+    assert tensorflow_file.find_prefix(release).endswith("/model.ckpt")

@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 
+import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -86,6 +87,15 @@ def test_pickle_of_2019_with_gamma_beta_and_position_ids(tmp_path):
         predict(model, "mask_positions")["masked_lm"], toys.golden("toy_erf")["masked_lm"]
     )
     assert not model.load_report.left_over and not model.load_report.newly_initialized
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_other_precisions_become_float32(tmp_path, dtype):
+    tensors = {name: value.astype(dtype) for name, value in toys.weights().items()}
+    model = BertPretrainer.from_preset(toys.write_hugging_face(tmp_path, tensors=tensors))
+    table = model.backbone.token_embedding.embeddings
+    expected = tensors["bert.embeddings.word_embeddings.weight"].astype("float32")
+    np.testing.assert_array_equal(table, expected)
 
 
 def write_shards(folder):

@@ -1,5 +1,7 @@
 """KerasHub's own models, in memory and as presets, both ways."""
 
+import shutil
+
 import keras
 import keras_hub
 import numpy as np
@@ -133,6 +135,26 @@ def test_missing_weights_of_a_preset_are_named(backbone, tmp_path):
     (tmp_path / "model.weights.h5").unlink()
     with pytest.raises(CheckpointError, match="model.weights.h5: this file is missing"):
         BertBackbone.from_preset(tmp_path)
+
+
+def test_truncated_weights_of_a_preset(backbone, tmp_path):
+    backbone.save_to_preset(str(tmp_path))
+    path = tmp_path / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(CheckpointError, match=f"{tmp_path}: the preset cannot be read"):
+        BertBackbone.from_preset(tmp_path)
+
+
+def test_our_own_preset_in_a_zip_keeps_its_preprocessor(tmp_path):
+    backbone = randomize(BertBackbone(**SIZES))
+    preprocessor = BertPreprocessor(BertTokenizer(toys.VOCABULARY), 17, truncation="only_first")
+    ours = BertTextClassifier(backbone, num_classes=3, preprocessor=preprocessor)
+    ours.save_to_preset(str(tmp_path / "mine"))
+    archive = shutil.make_archive(tmp_path / "toy", "zip", tmp_path, "mine")
+    again = BertTextClassifier.from_preset(archive)
+    toys.assert_close(again(toys.inputs()), ours(toys.inputs()), 0)
+    assert again.preprocessor.truncation == "only_first"
+    assert again.preprocessor.sequence_length == 17
 
 
 def test_our_own_preset_follows_the_same_rule_for_heads(tmp_path):

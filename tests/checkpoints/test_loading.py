@@ -42,6 +42,26 @@ def test_a_tar_of_a_folder(tmp_path):
     toys.assert_close(logits, toys.golden("toy_erf")["masked_lm"])
 
 
+@pytest.mark.parametrize(
+    ("preset", "handle"),
+    [
+        ("kaggle://someone/bert/keras/mine", "someone/bert/keras/mine"),
+        ("bert_tiny_en_uncased", "keras/bert/keras/bert_tiny_en_uncased/"),
+    ],
+)
+def test_kaggle_handles_and_preset_names_go_through_kagglehub(
+    tmp_path, monkeypatch, preset, handle
+):
+    import kagglehub
+
+    folder = toys.write_hugging_face(tmp_path, "BertForMaskedLM")
+    asked = []
+    monkeypatch.setattr(kagglehub, "model_download", lambda h: asked.append(h) or str(folder))
+    logits = BertMaskedLM.from_preset(preset)(toys.inputs("mask_positions"))
+    toys.assert_close(logits, toys.golden("toy_erf")["masked_lm"])
+    assert len(asked) == 1 and asked[0].startswith(handle)
+
+
 def test_the_report_is_logged_as_a_warning_where_something_is_random(tmp_path, caplog):
     toys.write_hugging_face(tmp_path, "BertModel")
     with caplog.at_level(logging.INFO, "keras_bert_impl"):
@@ -82,9 +102,9 @@ def test_a_converted_checkpoint_trains_exports_and_serves(tmp_path):
         folder, num_classes=2, class_names=("no", "yes"), init_missing=True, sequence_length=8
     )
     texts, labels = ["the cat", "unaffable"] * 8, np.array([0, 1] * 8)
-    model.compile(optimizer="adam", run_eagerly=True)
-    history = model.fit(texts, labels, epochs=12, batch_size=8, verbose=0).history
-    assert history["loss"][-1] < 0.5 * history["loss"][0]
+    model.compile(optimizer=keras.optimizers.Adam(3e-3), run_eagerly=True)
+    history = model.fit(texts, labels, epochs=4, batch_size=8, verbose=0).history
+    assert history["loss"][-1] < 0.8 * history["loss"][0]
     model.export(str(tmp_path / "out"))
     served = tf.saved_model.load(str(tmp_path / "out")).signatures["serving_default"]
     answer = served(tf.constant(texts[:2]))

@@ -92,6 +92,16 @@ def test_nothing_but_tensors_may_be_named(tmp_path, module, name):
         read_torch_file(tmp_path / "harm.bin")
 
 
+def test_what_is_allowed_cannot_be_changed(tmp_path):
+    # BUILD: set the dtype of every later FloatStorage.
+    payload = b"\x80\x02ctorch\nFloatStorage\nN}X\x05\x00\x00\x00dtypeX\x03\x00\x00\x00<f8s\x86b."
+    write_zip(tmp_path / "harm.bin", payload)
+    with pytest.raises(CheckpointError, match="AttributeError"):
+        read_torch_file(tmp_path / "harm.bin")
+    tensors = read_torch_file(toys.GOLDEN / "kinds_zip.bin")
+    np.testing.assert_array_equal(tensors["float32"].read(), NUMBERS)
+
+
 @pytest.mark.parametrize("kind", ["zip", "stream"])
 def test_truncated_files(tmp_path, kind):
     whole = (toys.GOLDEN / f"kinds_{kind}.bin").read_bytes()
