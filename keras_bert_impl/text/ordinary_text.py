@@ -71,31 +71,33 @@ class OrdinaryText:
             RaggedTensor (texts, None) int32.
         """
         is_ascii = tf.strings.regex_full_match(texts, self._ascii)
-        all_ascii = tf.reduce_all(is_ascii)
-        ordinary, normalized = tf.cond(
-            all_ascii,
-            lambda: (is_ascii, self._lower(texts)),
-            lambda: self._normalize_beyond_ascii(texts, is_ascii),
+        return tf.cond(
+            tf.reduce_all(is_ascii),
+            lambda: self._op.tokenize(self._lower(texts)),
+            lambda: self._tokenize_mixed(texts, is_ascii, other),
         )
+
+    def _tokenize_mixed(self, texts, is_ascii, other):
+        if self._beyond_ascii:
+            ordinary = tf.strings.regex_full_match(texts, self._ordinary)
+            normalized = tf.where(ordinary, texts, "")
+            if self._normalizer:
+                normalized = self._normalizer.normalize(normalized)
+        else:
+            ordinary = is_ascii
+            normalized = self._lower(tf.where(ordinary, texts, ""))
         ids, starts, ends = self._op.tokenize_with_offsets(normalized)
         # The op's limit is in bytes. Where it was met, it may have been by too few characters.
-        met = ~all_ascii & tf.reduce_any((ends - starts).values > self.max_chars_per_word)
+        met = tf.reduce_any(ends.values - starts.values > self.max_chars_per_word)
+        ordinary &= ~met
         return tf.cond(
-            tf.reduce_all(ordinary) & ~met,
+            tf.reduce_all(ordinary),
             lambda: ids,
-            lambda: _with_others(texts, ids, ordinary & ~met, other),
+            lambda: _with_others(texts, ids, ordinary, other),
         )
 
     def _lower(self, texts):
         return tf.strings.lower(texts) if self.lowercase else texts
-
-    def _normalize_beyond_ascii(self, texts, is_ascii):
-        """Which texts are ordinary, and these normalized; nothing for the rest."""
-        if not self._beyond_ascii:
-            return is_ascii, self._lower(tf.where(is_ascii, texts, ""))
-        ordinary = tf.strings.regex_full_match(texts, self._ordinary)
-        texts = tf.where(ordinary, texts, "")
-        return ordinary, self._normalizer.normalize(texts) if self._normalizer else texts
 
 
 def _with_others(texts, ids, ordinary, other):
