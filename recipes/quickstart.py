@@ -53,11 +53,11 @@ def main(_):
             output=pretrained,
             size="tiny",
             num_heads=4,
-            dropout=0,  # the text is read less than four times
+            dropout=0,  # the text is read about three times
             sequence_length=64,
             max_predictions=10,
             batch_size=32,
-            num_steps=2400,
+            num_steps=1600,
             warmup=0.1,
             learning_rate=3e-3,
             beta_2=0.98,
