@@ -116,6 +116,24 @@ class BertTask(keras_hub.models.Task):
             **kwargs,
         )
 
+    def compile_from_config(self, config):
+        """Compile as the saved model was, so that training goes on where it was.
+
+        Keras leaves a model with a `compile` of its own uncompiled, its optimizer's state lost.
+        """
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Under tf.distribute: let loss and metrics see the shapes of a batch.
+
+        Keras reads a batch and takes the mean over the devices, which fails for masks of bool
+        and where devices get unequal numbers of rows. Shapes alone do.
+        """
+        if iterator is not None:
+            data_batch = iterator.data_adapter.get_tf_dataset().element_spec
+        super()._maybe_symbolic_build(data_batch=data_batch)
+
     def default_loss(self):
         """The loss that `compile` takes when told none."""
         raise NotImplementedError
@@ -151,7 +169,8 @@ class BertTask(keras_hub.models.Task):
             validation_data = self.prepared_dataset(held_x, held_y, held_weight, batch_size)
         elif validation_data is not None:
             validation_data = with_known_length(self.prepared_dataset(validation_data))
-        return super().fit(dataset, validation_data=validation_data, **kwargs)
+        # The dataset is shuffled already; Keras would warn that it does not.
+        return super().fit(dataset, validation_data=validation_data, shuffle=False, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As `keras.Model.evaluate`."""

@@ -1,6 +1,7 @@
 """One device or many: one call that recipes use, on either backend."""
 
 import contextlib
+import functools
 import os
 
 import keras
@@ -81,6 +82,14 @@ def check_batch_size(batch_size: int) -> None:
         )
 
 
+@functools.cache
+def _mirrored_strategy(devices: tuple[str, ...]):
+    """One strategy a process: two number their sums alike, and TensorFlow mixes these up."""
+    import tensorflow as tf
+
+    return tf.distribute.MirroredStrategy(list(devices))
+
+
 def _tensorflow_scope(choice: str):
     import tensorflow as tf
 
@@ -91,7 +100,7 @@ def _tensorflow_scope(choice: str):
         return contextlib.nullcontext()
     if choice == "mirrored":
         devices = gpus or tf.config.list_logical_devices("CPU")
-        strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
+        strategy = _mirrored_strategy(tuple(device.name for device in devices))
     elif choice == "multi_worker":
         if "TF_CONFIG" not in os.environ:
             raise ValueError(
