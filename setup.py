@@ -39,6 +39,8 @@ setuptools.setup(
     extras_require={
         "quickstart": ["matplotlib>=3.7"],
         "test": TEST,
+        # The peer that tools/benchmark.py measures beside.
+        "benchmark": ["tokenizers>=0.20"],
         # The logits oracle: `make oracle` compares with it live at base size.
         "oracle": ["torch>=2.2,<2.14", "transformers>=4.44", "safetensors>=0.4"],
     },
