@@ -420,3 +420,10 @@ def test_without_tensorflow_text_only_construction_fails(monkeypatch):
     tokenizer = tokenizer_module.BertTokenizer()
     with pytest.raises(ImportError, match="pip install tensorflow-text"):
         tokenizer.set_vocabulary([*SPECIAL_TOKENS, "a"])
+
+
+def test_a_token_with_white_space_is_never_found_across_words():
+    tokenizer = BertTokenizer([*SPECIAL_TOKENS, "two words", "two", "words"])
+    for text in ("two words", "two words \u00e9"):
+        assert tokenizer.tokenize(text).numpy().tolist()[:2] == [6, 7]
+    assert tokenizer.id_to_token(5) == "two words"
