@@ -15,6 +15,7 @@ TEST = [
     "mypy>=1.13",
     "pytest>=8.0",
     "ruff>=0.8",
+    "safetensors>=0.4",
 ]
 
 setuptools.setup(
@@ -31,6 +32,7 @@ setuptools.setup(
         "absl-py>=2.0",
         "keras>=3.12,<4",
         "keras-nlp>=0.20,<1",
+        "ml_dtypes",
         "numpy>=1.26",
         "tensorflow>=2.19,<2.22",
         "tensorflow-text>=2.19,<2.22",

@@ -3,6 +3,8 @@
 # Strings to ids
 from keras_bert_impl.text.tokenizer import BertTokenizer as BertTokenizer
 from keras_bert_impl.text.tokenizer import TokensWithOffsets as TokensWithOffsets
+from keras_bert_impl.text.vocabulary import SPECIAL_TOKENS as SPECIAL_TOKENS
+from keras_bert_impl.text.vocabulary import check_vocabulary as check_vocabulary
 from keras_bert_impl.text.vocabulary import read_vocabulary as read_vocabulary
 from keras_bert_impl.text.vocabulary import save_vocabulary as save_vocabulary
 from keras_bert_impl.text.vocabulary import train_vocabulary as train_vocabulary
@@ -14,7 +16,10 @@ from keras_bert_impl.data.packing import pack as pack
 from keras_bert_impl.data.packing import truncate_pair as truncate_pair
 from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents as pairs_from_documents
+from keras_bert_impl.data.sentence_pairs import texts_from_documents as texts_from_documents
 from keras_bert_impl.data.sources import check_labels as check_labels
+from keras_bert_impl.data.sources import check_numbers as check_numbers
+from keras_bert_impl.data.sources import check_text_file as check_text_file
 from keras_bert_impl.data.sources import read_documents as read_documents
 from keras_bert_impl.data.sources import read_table as read_table
 
@@ -52,6 +57,16 @@ from keras_bert_impl.training.resume import SaveState as SaveState
 from keras_bert_impl.training.resume import resume as resume
 from keras_bert_impl.training.schedules import WarmupLinearDecay as WarmupLinearDecay
 from keras_bert_impl.training.stopwatch import Stopwatch as Stopwatch
+
+# isort: split
+# Checkpoints of other packages
+from keras_bert_impl.checkpoints.checkpoint import LoadReport as LoadReport
+from keras_bert_impl.checkpoints.keras_hub import to_keras_hub as to_keras_hub
+from keras_bert_impl.checkpoints.loading import load_tokenizer as load_tokenizer
+from keras_bert_impl.checkpoints.loading import read_checkpoint as read_checkpoint
+from keras_bert_impl.checkpoints.loading import save_checkpoint as save_checkpoint
+from keras_bert_impl.checkpoints.parts import CheckpointError as CheckpointError
+from keras_bert_impl.checkpoints.resizing import resize as resize
 
 # isort: split
 # Serving

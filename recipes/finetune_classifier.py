@@ -18,7 +18,6 @@ import numpy as np
 from absl import app, flags
 
 import keras_bert_impl as kbi
-from keras_bert_impl.data.sources import check_numbers
 
 _MODEL = flags.DEFINE_string("model", None, "Preset folder to start from.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "Folder for log, metrics, model.", required=True)
@@ -106,7 +105,7 @@ def texts_of(table):
 def labels_of(table, class_names):
     """The labels of a table: class numbers, or real numbers where there are no classes."""
     if class_names is None:
-        return np.array(check_numbers(table, _LABEL.value), "float32")
+        return np.array(kbi.check_numbers(table, _LABEL.value), "float32")
     return np.array(kbi.check_labels(table, _LABEL.value, class_names=class_names))
 
 

@@ -7,7 +7,6 @@ import tensorflow as tf
 from absl import app, flags
 
 import keras_bert_impl as kbi
-from keras_bert_impl.data.sources import check_text_file
 
 _INPUT = flags.DEFINE_list("input", None, "Text files.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write, one token a line.", required=True)
@@ -18,7 +17,7 @@ _SPLIT_ON_CJK = flags.DEFINE_bool("split_on_cjk", True, "Each Chinese character 
 
 def main(_):
     for path in _INPUT.value:
-        check_text_file(path)
+        kbi.check_text_file(path)
     tokens = kbi.train_vocabulary(
         tf.data.TextLineDataset(_INPUT.value),
         _SIZE.value,
