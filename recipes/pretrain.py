@@ -20,6 +20,9 @@ import keras_bert_impl as kbi
 
 _INPUT = flags.DEFINE_list("input", None, "Text files to train on.", required=True)
 _HELD_OUT = flags.DEFINE_list("held_out", [], "Text files to measure on at the end.")
+_HELD_OUT_STEPS = flags.DEFINE_integer(
+    "held_out_steps", 100, "Batches to measure on. Short text is read again, with other masks."
+)
 _VOCABULARY = flags.DEFINE_string("vocabulary", None, "WordPiece vocabulary file.", required=True)
 _LOWERCASE = flags.DEFINE_bool("lowercase", True, "Lowercase text and strip accents.")
 _OUTPUT = flags.DEFINE_string("output", None, "Folder for states, logs, model.", required=True)
@@ -132,10 +135,8 @@ def main(_):
             kbi.read_documents(_HELD_OUT.value),
             tokenizer,
             seed=_SEED.value,
-            repeat=False,
-            drop_remainder=False,
             **examples,
-        )
+        ).take(_HELD_OUT_STEPS.value)
         metrics = pretrainer.evaluate(held_out, return_dict=True)
         metrics["unigram_loss"], metrics["most_frequent_accuracy"] = unigram_baseline(
             token_counts(documents, tokenizer), held_out
