@@ -65,6 +65,7 @@ class TextPreprocessor(keras_hub.models.Preprocessor):
         self.pair = pair
         self.truncation = truncation
         self.padding = padding
+        self.built = True  # no weights
 
     def build(self, *shapes):
         """Nothing to build; Keras warns of layers with parts that do not say so."""

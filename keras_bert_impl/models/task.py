@@ -183,15 +183,17 @@ class BertTask(keras_hub.models.Task):
         """As `keras.Model.predict`: every row comes back, in order."""
         return super().predict(self.prepared_dataset(x, batch_size=batch_size), **kwargs)
 
+    # KerasHub's own make a tensor of y, which with two heads is a dict; so Keras's are called.
+
     def train_on_batch(self, x, y=None, sample_weight=None, **kwargs):
         """As `keras.Model.train_on_batch`, on raw text or prepared ids."""
         x, y, sample_weight = self._one_batch(x, y, sample_weight)
-        return super().train_on_batch(x, y, sample_weight, **kwargs)
+        return keras.Model.train_on_batch(self, x, y, sample_weight, **kwargs)
 
     def test_on_batch(self, x, y=None, sample_weight=None, **kwargs):
         """As `keras.Model.test_on_batch`, on raw text or prepared ids."""
         x, y, sample_weight = self._one_batch(x, y, sample_weight)
-        return super().test_on_batch(x, y, sample_weight, **kwargs)
+        return keras.Model.test_on_batch(self, x, y, sample_weight, **kwargs)
 
     def predict_on_batch(self, x, **kwargs):
         """As `keras.Model.predict_on_batch`, on raw text or prepared ids."""

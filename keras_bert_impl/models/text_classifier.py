@@ -20,7 +20,7 @@ def check_class_labels(y, num_classes: int) -> None:
         if not whole:
             raise ValueError(
                 f"Labels are class numbers 0..{num_classes - 1}, but y holds {y.dtype} values such "
-                f"as {y.flat[0]!r}. Map names to numbers first."
+                f"as {y.flat[0].item()!r}. Map names to numbers first."
             )
     wrong = np.argwhere((y < 0) | (y >= num_classes))
     if len(wrong):
