@@ -4,7 +4,8 @@ r"""Pretrain BERT on text of your own: masked LM and next sentence (paper, secti
         --size=small --num_steps=100000
 
 The text has one sentence a line and a blank line between documents. A vocabulary is trained by
-tools/build_vocabulary.py. Run the same command again and it goes on where it stopped.
+tools/build_vocabulary.py. Run the same command again and it goes on where it stopped; --init_from
+is another thing: a new run, at step 0, from weights that are there.
 """
 
 import json
@@ -23,7 +24,13 @@ _HELD_OUT = flags.DEFINE_list("held_out", [], "Text files to measure on at the e
 _HELD_OUT_STEPS = flags.DEFINE_integer(
     "held_out_steps", 100, "Batches to measure on. Short text is read again, with other masks."
 )
-_VOCABULARY = flags.DEFINE_string("vocabulary", None, "WordPiece vocabulary file.", required=True)
+_VOCABULARY = flags.DEFINE_string("vocabulary", None, "WordPiece vocabulary file.")
+_INIT_FROM = flags.DEFINE_string(
+    "init_from",
+    None,
+    "Preset, or checkpoint of another package, whose weights and vocabulary training starts from, "
+    "at step 0. Without it: --vocabulary, and random weights of --size.",
+)
 _LOWERCASE = flags.DEFINE_bool("lowercase", True, "Lowercase text and strip accents.")
 _OUTPUT = flags.DEFINE_string("output", None, "Folder for states, logs, model.", required=True)
 
@@ -59,7 +66,12 @@ def main(_):
     keras.utils.set_random_seed(_SEED.value)
     keras.config.set_dtype_policy(_PRECISION.value)
 
-    tokenizer = kbi.BertTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
+    if (_VOCABULARY.value is None) == (_INIT_FROM.value is None):
+        raise app.UsageError("Pass either --vocabulary or --init_from.")
+    if _INIT_FROM.value is not None:
+        tokenizer = kbi.load_tokenizer(_INIT_FROM.value)
+    else:
+        tokenizer = kbi.BertTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
     documents = kbi.read_documents(_INPUT.value)
     examples: dict[str, Any] = {
         "sequence_length": _SEQUENCE_LENGTH.value,
@@ -82,14 +94,18 @@ def main(_):
 
     with kbi.distribution_scope(_DISTRIBUTION.value):
         kbi.check_batch_size(_BATCH_SIZE.value)
-        backbone = kbi.BertBackbone.from_size(
-            _SIZE.value,
-            tokenizer.vocabulary_size(),
-            dropout=_DROPOUT.value,
-            max_sequence_length=max(512, _SEQUENCE_LENGTH.value),
-            **overrides,
-        )
-        pretrainer = kbi.BertPretrainer(backbone)
+        if _INIT_FROM.value is not None:
+            pretrainer = kbi.BertPretrainer.from_preset(_INIT_FROM.value, init_missing=True)
+            pretrainer.preprocessor = None  # the dataset below holds ids
+        else:
+            backbone = kbi.BertBackbone.from_size(
+                _SIZE.value,
+                tokenizer.vocabulary_size(),
+                dropout=_DROPOUT.value,
+                max_sequence_length=max(512, _SEQUENCE_LENGTH.value),
+                **overrides,
+            )
+            pretrainer = kbi.BertPretrainer(backbone)
         schedule = kbi.WarmupLinearDecay(
             _LEARNING_RATE.value, _NUM_STEPS.value, round(_WARMUP.value * _NUM_STEPS.value)
         )
@@ -99,7 +115,8 @@ def main(_):
         settings = {
             **examples,
             "input": _INPUT.value,
-            "backbone": {k: v for k, v in backbone.get_config().items() if k != "name"},
+            "init_from": _INIT_FROM.value,
+            "backbone": {k: v for k, v in pretrainer.backbone.get_config().items() if k != "name"},
             "schedule": schedule.get_config(),
             "beta_2": _BETA_2.value,
             "seed": _SEED.value,

@@ -115,7 +115,10 @@ def run(script, *arguments, **flag_values):
     shown = path.relative_to(HERE.parent.resolve())
     print(f"$ python {shown} " + " ".join(w if " " not in w else repr(w) for w in words))
     sys.stdout.flush()
-    done = subprocess.run([sys.executable, str(path), *words], check=False)
+    try:
+        done = subprocess.run([sys.executable, str(path), *words], check=False)
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted. What is finished is kept: run again.")
     if done.returncode:
         sys.exit(f"{shown} ended with code {done.returncode}. What is finished is kept: run again.")
 
