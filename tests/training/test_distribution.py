@@ -1,4 +1,5 @@
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.training import distribution
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_an_unknown_choice_is_named_with_those_there_are():
@@ -55,7 +58,8 @@ def test_a_batch_that_does_not_split_names_the_nearest_that_do(monkeypatch, batc
 def steps(tmp_path_factory):
     """One training step on one and on two devices, by optimizer: see two_devices.py."""
     path = tmp_path_factory.mktemp("two_devices") / "steps.json"
-    subprocess.run([sys.executable, "-m", "tests.training.two_devices", path], check=True)
+    command = [sys.executable, "-m", "tests.training.two_devices", path]
+    subprocess.run(command, check=True, cwd=ROOT)
     return json.loads(path.read_text())
 
 

@@ -1,0 +1,63 @@
+"""What test_jax.py runs with KERAS_BACKEND=jax, in a process of its own.
+
+python -m tests.end_to_end.under_jax FOLDER
+"""
+
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+
+import keras_bert_impl as kbi
+from tests import small
+
+LABELS = np.array([0, 1, 1, 0])
+DOCUMENTS = [["the cat sat .", "a dog ran"], ["unaffable cat", "the mat"]] * 4
+
+
+def error_of(function):
+    try:
+        function()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def fit(classifier):
+    """Raw text and prepared ids, on either backend the same."""
+    classifier.compile(kbi.BertAdamW(kbi.WarmupLinearDecay(1e-2, 20, 2)))
+    options = {"batch_size": 4, "epochs": 2, "shuffle": False, "verbose": 0}
+    losses = classifier.fit(small.TEXTS, LABELS, **options).history["loss"]
+    return losses + classifier.fit(small.prepared(), LABELS, **options).history["loss"]
+
+
+def main(folder):
+    result = {"backend": keras.backend.backend()}
+    classifier = keras.saving.load_model(folder / "start.keras")
+    result["losses"] = fit(classifier)
+    result["predictions"] = classifier.predict(small.TEXTS, verbose=0).tolist()
+    result["of_ids"] = classifier.predict(small.prepared(), verbose=0).tolist()
+    classifier.save(folder / "trained.keras")
+    classifier.save_to_preset(str(folder / "trained"))
+
+    pretrainer = kbi.BertPretrainer(small.backbone(num_layers=1))
+    data = kbi.pretraining_dataset(
+        DOCUMENTS, small.tokenizer(), sequence_length=16, max_predictions=3, batch_size=4
+    )
+    result["pretraining"] = pretrainer.fit(data, steps_per_epoch=3, verbose=0).history["loss"]
+    masked_lm = kbi.BertMaskedLM(
+        small.backbone(num_layers=1), kbi.BertMaskedLMPreprocessor(small.tokenizer(), 12)
+    )
+    result["masked_lm"] = masked_lm.fit(small.TEXTS, verbose=0).history["loss"]
+
+    result["export"] = error_of(lambda: classifier.export(folder / "exported"))
+    result["multi_worker"] = error_of(lambda: kbi.distribution_scope("multi_worker"))
+    with kbi.distribution_scope("mirrored"):
+        kbi.check_batch_size(4)
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))
