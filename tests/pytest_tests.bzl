@@ -16,6 +16,8 @@ def pytest_tests(data = [], size = "medium"):
         data = native.glob(["*.npz", "*.bin", "model_garden/**"]),
         visibility = ["//tests:__subpackages__"],
     )
+    folders = {"tests": None, "tests/golden": None}
+    folders[native.package_name()] = None
     for path in native.glob(["test_*.py"]):
         native.py_test(
             name = path[:-len(".py")],
@@ -24,10 +26,5 @@ def pytest_tests(data = [], size = "medium"):
             args = ["$(location %s)" % path],
             data = data,
             main = "//tests:run_pytest.py",
-            deps = [
-                ":shared",
-                "//keras_bert_impl",
-                "//tests:shared",
-                "//tests/golden:shared",
-            ],
+            deps = ["//keras_bert_impl"] + ["//%s:shared" % folder for folder in folders],
         )
