@@ -31,12 +31,14 @@ class TokenizerFiles:
     Attributes:
         vocabulary: list of str by id, or the path of a vocabulary file.
         lowercase, strip_accents, split_on_cjk: as in `BertTokenizer`.
+        own_options: further arguments of `BertTokenizer`, which no other format has.
     """
 
     vocabulary: list[str] | pathlib.Path
     lowercase: bool = True
     strip_accents: bool | None = None
     split_on_cjk: bool = True
+    own_options: dict = dataclasses.field(default_factory=dict)
 
     def tokens(self) -> list[str]:
         """The tokens by id.
@@ -132,12 +134,14 @@ def of_model(model, with_unused: bool = False) -> Checkpoint:
 
 
 def files_of_tokenizer(tokenizer) -> TokenizerFiles:
-    """What is written of a `BertTokenizer`."""
+    """What is kept of a `BertTokenizer`."""
+    names = ("special_tokens_in_strings", "preserve_unused_tokens", "max_chars_per_word")
     return TokenizerFiles(
         list(tokenizer.get_vocabulary()),
         tokenizer.lowercase,
         tokenizer.strip_accents,
         tokenizer.split_on_cjk,
+        {name: getattr(tokenizer, name) for name in names},
     )
 
 

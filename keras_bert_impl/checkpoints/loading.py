@@ -236,6 +236,7 @@ def make_tokenizer(checkpoint: Checkpoint) -> BertTokenizer:
         lowercase=files.lowercase,
         strip_accents=files.strip_accents,
         split_on_cjk=files.split_on_cjk,
+        **files.own_options,
     )
 
 
@@ -258,6 +259,10 @@ def load_tokenizer(preset: str | os.PathLike, lowercase: bool | None = None) -> 
     >>> tokenizer = load_tokenizer("uncased_L-12_H-768_A-12")
     """
     with local_folder(preset) as folder:
+        if recognize(folder) == OURS and (pathlib.Path(folder) / "tokenizer.json").is_file():
+            # As it was saved, with every option, and without its model's weights.
+            options = {} if lowercase is None else {"lowercase": lowercase}
+            return BertTokenizer.from_preset(str(folder), **options)
         return make_tokenizer(read_checkpoint(folder, lowercase))
 
 

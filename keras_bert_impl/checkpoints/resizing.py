@@ -100,9 +100,7 @@ def extend_vocabulary(checkpoint: Checkpoint, new_tokens: Sequence[str]) -> Chec
     for place, token in enumerate(new_tokens):
         if token in ids or token in new_tokens[:place]:
             raise ValueError(f"The token {token!r} is in the vocabulary already.")
-    extended = TokenizerFiles(
-        [*tokens, *new_tokens], files.lowercase, files.strip_accents, files.split_on_cjk
-    )
+    extended = dataclasses.replace(files, vocabulary=[*tokens, *new_tokens])
     _check_reachable(extended, new_tokens)
     pieces = [_pieces(token, ids) or list(range(len(tokens))) for token in new_tokens]
     count = len(tokens) + len(new_tokens)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import keras_bert_impl as kbi
 from keras_bert_impl import BertBackbone, BertMaskedLM, BertTextClassifier
 from keras_bert_impl.checkpoints import loading
 from keras_bert_impl.checkpoints.parts import CheckpointError
@@ -129,3 +130,21 @@ def test_label_names_and_dropout_leave_as_they_came(tmp_path):
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert (config["id2label"], config["classifier_dropout"]) == (labels, 0.4)
     assert config["label2id"] == {"bad": 0, "fair": 1, "good": 2}
+
+
+def test_the_tokenizer_of_a_preset_of_ours_keeps_every_option_and_reads_no_weights(tmp_path):
+    tokenizer = kbi.BertTokenizer(
+        [*kbi.SPECIAL_TOKENS, "the"], max_chars_per_word=3, special_tokens_in_strings=True
+    )
+    backbone = kbi.BertBackbone(6, 1, 1, 4, 8, max_sequence_length=8)
+    kbi.BertPretrainer(backbone, kbi.BertPretrainerPreprocessor(tokenizer, 8)).save_to_preset(
+        str(tmp_path)
+    )
+    classifier = kbi.BertTextClassifier.from_preset(tmp_path, num_classes=2, init_missing=True)
+    ours = classifier.preprocessor.tokenizer
+    assert (ours.max_chars_per_word, ours.special_tokens_in_strings) == (3, True)
+    for weights in tmp_path.glob("*.weights.h5"):
+        weights.unlink()
+    again = kbi.load_tokenizer(tmp_path)
+    assert again.get_config() == tokenizer.get_config()
+    assert not kbi.load_tokenizer(tmp_path, lowercase=False).lowercase
