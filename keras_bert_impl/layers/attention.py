@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, kernel_initializer
+from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, dense
 
 
 def make_attention_mask(padding_mask=None, sequence_ids=None, causal_length=None):
@@ -103,17 +103,8 @@ class SelfAttention(keras.layers.Layer):
                 "each head takes an equal part of the vector."
             )
         self.head_dim = hidden_dim // self.num_heads
-
-        def dense(units, name):
-            return keras.layers.Dense(
-                units,
-                kernel_initializer=kernel_initializer(self.initializer_range),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-
-        self.query_key_value = dense(3 * hidden_dim, "query_key_value")
-        self.output_dense = dense(hidden_dim, "output_dense")
+        self.query_key_value = dense(self, 3 * hidden_dim, "query_key_value")
+        self.output_dense = dense(self, hidden_dim, "output_dense")
         self.dropout = keras.layers.Dropout(
             self.dropout_rate, dtype=self.dtype_policy, name="dropout"
         )

@@ -6,8 +6,8 @@ from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.initialization import (
     INITIALIZER_RANGE,
     LAYER_NORM_EPSILON,
+    dense,
     hidden_activation,
-    kernel_initializer,
 )
 
 
@@ -57,14 +57,6 @@ class BertEncoderLayer(keras.layers.Layer):
     def build(self, x_shape, attention_mask_shape=None):
         hidden_dim = x_shape[-1]
 
-        def dense(units, name):
-            return keras.layers.Dense(
-                units,
-                kernel_initializer=kernel_initializer(self.initializer_range),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-
         def layer_norm(name):
             return keras.layers.LayerNormalization(
                 epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
@@ -78,8 +70,8 @@ class BertEncoderLayer(keras.layers.Layer):
             name="attention",
         )
         self.attention_layer_norm = layer_norm("attention_layer_norm")
-        self.intermediate_dense = dense(self.intermediate_dim, "intermediate_dense")
-        self.output_dense = dense(hidden_dim, "output_dense")
+        self.intermediate_dense = dense(self, self.intermediate_dim, "intermediate_dense")
+        self.output_dense = dense(self, hidden_dim, "output_dense")
         self.output_layer_norm = layer_norm("output_layer_norm")
         self.dropout = keras.layers.Dropout(
             self.dropout_rate, dtype=self.dtype_policy, name="dropout"

@@ -6,8 +6,8 @@ from keras import ops
 from keras_bert_impl.layers.initialization import (
     INITIALIZER_RANGE,
     LAYER_NORM_EPSILON,
+    dense,
     hidden_activation,
-    kernel_initializer,
 )
 
 
@@ -62,12 +62,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     def build(self, x_shape, mask_positions_shape=None):
         hidden_dim = x_shape[-1]
-        self.transform_dense = keras.layers.Dense(
-            hidden_dim,
-            kernel_initializer=kernel_initializer(self.initializer_range),
-            dtype=self.dtype_policy,
-            name="transform_dense",
-        )
+        self.transform_dense = dense(self, hidden_dim, "transform_dense")
         self.transform_layer_norm = keras.layers.LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="transform_layer_norm"
         )
@@ -126,12 +121,7 @@ class NextSentenceHead(keras.layers.Layer):
         self.initializer_range = initializer_range
 
     def build(self, pooled_shape):
-        self.dense = keras.layers.Dense(
-            2,
-            kernel_initializer=kernel_initializer(self.initializer_range),
-            dtype=self.dtype_policy,
-            name="dense",
-        )
+        self.dense = dense(self, 2, "dense")
         self.dense.build(pooled_shape)
         self.built = True
 

@@ -14,6 +14,24 @@ def kernel_initializer(stddev: float = INITIALIZER_RANGE) -> keras.initializers.
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
+def dense(parent: keras.layers.Layer, units: int, name: str, **options) -> keras.layers.Dense:
+    """A dense layer inside another: its `initializer_range`, its precision.
+
+    Args:
+        parent: the layer that it is a part of.
+        units: int. Its outputs.
+        name: str.
+        **options: further arguments of `keras.layers.Dense`.
+    """
+    return keras.layers.Dense(
+        units,
+        kernel_initializer=kernel_initializer(parent.initializer_range),
+        dtype=parent.dtype_policy,
+        name=name,
+        **options,
+    )
+
+
 def _gelu_erf(x):
     return keras.ops.gelu(x, approximate=False)
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, kernel_initializer
+from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, dense
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -24,13 +24,7 @@ class BertPooler(keras.layers.Layer):
         self.initializer_range = initializer_range
 
     def build(self, x_shape):
-        self.dense = keras.layers.Dense(
-            x_shape[-1],
-            activation="tanh",
-            kernel_initializer=kernel_initializer(self.initializer_range),
-            dtype=self.dtype_policy,
-            name="dense",
-        )
+        self.dense = dense(self, x_shape[-1], "dense", activation="tanh")
         self.dense.build((x_shape[0], x_shape[-1]))
         self.built = True
 
