@@ -11,6 +11,30 @@ TRUNCATIONS = ("longest_first", "round_robin", "only_first", "only_second")
 PADDINGS = ("longest", "max_length")
 
 
+def check_truncation(truncation: str) -> None:
+    """Raise a ValueError listing the known rules where `truncation` is none of them."""
+    if truncation not in TRUNCATIONS:
+        raise ValueError(
+            f"Unknown truncation {truncation!r}. Choose one of {', '.join(TRUNCATIONS)}."
+        )
+
+
+def room_for_text(sequence_length: int, num_texts: int) -> int:
+    """Tokens that a row of one or two texts has beside `[CLS]` and a `[SEP]` for each text.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    num_special = 1 + num_texts
+    room = sequence_length - num_special
+    if room < 1:
+        raise ValueError(
+            f"sequence_length={sequence_length} leaves no room for text beside {num_special} "
+            "special tokens."
+        )
+    return room
+
+
 def kept_lengths(
     first_lengths: tf.Tensor, second_lengths: tf.Tensor, limit: int, truncation: str
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -28,10 +52,7 @@ def kept_lengths(
         ValueError: for an unknown truncation or a negative limit.
         tf.errors.InvalidArgumentError: if the text that gives way is too short to reach the limit.
     """
-    if truncation not in TRUNCATIONS:
-        raise ValueError(
-            f"Unknown truncation {truncation!r}. Choose one of {', '.join(TRUNCATIONS)}."
-        )
+    check_truncation(truncation)
     if limit < 0:
         raise ValueError(f"limit={limit} must not be negative.")
     first_lengths = tf.convert_to_tensor(first_lengths)
@@ -126,19 +147,10 @@ def pack(
     >>> pack(a, b, sequence_length=8, tokenizer=ids)["token_ids"].numpy().tolist()
     [[2, 5, 6, 3, 7, 3], [2, 5, 3, 8, 3, 0]]
     """
-    if truncation not in TRUNCATIONS:
-        raise ValueError(
-            f"Unknown truncation {truncation!r}. Choose one of {', '.join(TRUNCATIONS)}."
-        )
+    check_truncation(truncation)
     if pad_to not in PADDINGS:
         raise ValueError(f"Unknown pad_to {pad_to!r}. Choose one of {', '.join(PADDINGS)}.")
-    num_special = 2 if second is None else 3
-    limit = sequence_length - num_special
-    if limit < 1:
-        raise ValueError(
-            f"sequence_length={sequence_length} leaves no room for text beside {num_special} "
-            "special tokens."
-        )
+    limit = room_for_text(sequence_length, num_texts=1 if second is None else 2)
 
     first = as_ragged(first)
     if second is None:

@@ -4,8 +4,9 @@ import keras
 import keras_hub
 import tensorflow as tf
 
+from keras_bert_impl.data.batches import refuse_tuple
 from keras_bert_impl.data.masking import DynamicMasker
-from keras_bert_impl.data.packing import PADDINGS, TRUNCATIONS, pack
+from keras_bert_impl.data.packing import PADDINGS, check_truncation, pack, room_for_text
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.text.tokenizer import BertTokenizer
 
@@ -48,36 +49,19 @@ class TextPreprocessor(keras_hub.models.Preprocessor):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if truncation not in TRUNCATIONS:
-            raise ValueError(
-                f"Unknown truncation {truncation!r}. Choose one of {', '.join(TRUNCATIONS)}."
-            )
+        check_truncation(truncation)
         if padding not in PADDINGS:
             raise ValueError(f"Unknown padding {padding!r}. Choose one of {', '.join(PADDINGS)}.")
-        special_tokens = 3 if pair else 2
-        if sequence_length <= special_tokens:
-            raise ValueError(
-                f"sequence_length={sequence_length} leaves no room for text beside "
-                f"{special_tokens} special tokens."
-            )
+        room_for_text(sequence_length, num_texts=2 if pair else 1)
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.pair = pair
         self.truncation = truncation
         self.padding = padding
-        self.built = True  # no weights
-
-    def build(self, *shapes):
-        """Nothing to build; Keras warns of layers with parts that do not say so."""
-        self.built = True
+        self.built = True  # no weights; Keras warns of layers with parts that do not say so
 
     def __call__(self, *args, **kwargs):
-        x = args[0] if args else kwargs.get("x")
-        if isinstance(x, tuple):
-            raise ValueError(
-                "Received a tuple, which could be a pair of texts or (x, y). Pass a pair as "
-                '{"text_a": ..., "text_b": ...} and labels as y=...'
-            )
+        refuse_tuple(args[0] if args else kwargs.get("x"))
         return super().__call__(*args, **kwargs)
 
     @property
@@ -202,9 +186,7 @@ class MaskingPreprocessor(TextPreprocessor):
         scalar = inputs["token_ids"].shape.rank == 1
         if scalar:
             inputs = {name: row[tf.newaxis] for name, row in inputs.items()}
-        masked = self.masker(
-            inputs["token_ids"], inputs["padding_mask"], seed=_seed_pair(self.seed, step)
-        )
+        masked = self.masker(inputs["token_ids"], inputs["padding_mask"], seed=(self.seed, step))
         x = {
             **inputs,
             "token_ids": masked["token_ids"],
@@ -281,10 +263,6 @@ class BertPretrainerPreprocessor(MaskingPreprocessor):
                 {"masked_lm": mask_weights, "next_sentence": weights},
             )
         )
-
-
-def _seed_pair(seed, step):
-    return tf.stack([tf.cast(seed, tf.int32), tf.cast(step, tf.int32)])
 
 
 def _strings(x) -> tf.Tensor:
