@@ -49,6 +49,17 @@ def pretraining_flags(folder, output, **overrides):
     }
 
 
+def fine_tuning_flags(folder, pretrained, output, **overrides):
+    return {
+        "model": pretrained / "model",
+        "output": folder / output,
+        "train": folder / "pairs.tsv",
+        "dev": folder / "pairs.tsv",
+        "text": "first",
+        **overrides,
+    }
+
+
 def weights_of(preset):
     arrays = {}
     with h5py.File(preset / "model.weights.h5") as file:
@@ -157,14 +168,9 @@ runpy.run_path({arguments[0]!r}, run_name="__main__")
 def test_fine_tuning_export_and_a_process_that_knows_tensorflow_alone(folder, pretrained):
     done = run(
         "recipes/finetune_classifier.py",
-        model=pretrained / "model",
-        output=folder / "classifier",
-        train=folder / "pairs.tsv",
-        dev=folder / "pairs.tsv",
-        text="first",
-        text_pair="second",
-        epochs=2,
-        batch_size=8,
+        **fine_tuning_flags(
+            folder, pretrained, "classifier", text_pair="second", epochs=2, batch_size=8
+        ),
     )
     assert done.returncode == 0, done.stderr
     metrics = json.loads((folder / "classifier" / "metrics.json").read_text())
@@ -202,11 +208,7 @@ def test_text_that_cannot_be_read_is_named(folder, name, content, message):
 def test_an_unknown_column_is_named_with_those_there_are(folder, pretrained):
     done = run(
         "recipes/finetune_classifier.py",
-        model=pretrained / "model",
-        output=folder / "bad",
-        train=folder / "pairs.tsv",
-        dev=folder / "pairs.tsv",
-        text="sentence",
+        **fine_tuning_flags(folder, pretrained, "bad", text="sentence"),
     )
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
@@ -217,12 +219,7 @@ def test_an_unknown_column_is_named_with_those_there_are(folder, pretrained):
 def test_a_label_that_is_no_class_is_named_with_its_line(folder, pretrained):
     done = run(
         "recipes/finetune_classifier.py",
-        model=pretrained / "model",
-        output=folder / "bad",
-        train=folder / "pairs.tsv",
-        dev=folder / "pairs.tsv",
-        text="first",
-        class_names="same,different",
+        **fine_tuning_flags(folder, pretrained, "bad", class_names="same,different"),
     )
     assert done.returncode != 0
     assert "pairs.tsv:" in done.stderr
