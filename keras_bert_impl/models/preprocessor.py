@@ -69,6 +69,11 @@ class TextPreprocessor(keras_hub.models.Preprocessor):
         """The names of the texts that make one row."""
         return ("text_a", "text_b") if self.pair else ("text",)
 
+    @property
+    def text_specs(self) -> dict[str, tf.TensorSpec]:
+        """Name, shape and dtype of the raw texts that a served model takes."""
+        return {name: tf.TensorSpec([None], tf.string) for name in self.text_names}
+
     def texts(self, x) -> tuple[tf.Tensor, ...]:
         """The string tensors in `x`, one or two, checked against `pair`."""
         if self.pair:

@@ -285,6 +285,37 @@ class BertTask(keras_hub.models.Task):
             "segment_ids": self.backbone.num_segments,
         }
 
+    def serve(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Raw texts to what a served model answers, as a TensorFlow graph.
+
+        Args:
+            texts: string tensors by the names of the preprocessor's `text_specs`.
+
+        Returns:
+            As `serve_ids`. A task with richer answers gives those.
+        """
+        names = self.preprocessor.text_names
+        return self.serve_ids(
+            self.preprocessor.texts_to_inputs(tuple(texts[name] for name in names))
+        )
+
+    def serve_ids(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Prepared ids to what a served model answers, as a TensorFlow graph.
+
+        Args:
+            inputs: the model's inputs.
+
+        Returns:
+            What `answer` gives, and `label`, string, of the likeliest class where the task has
+            class names.
+        """
+        answers = self.answer(self(inputs, training=False))
+        class_names = getattr(self, "class_names", None)
+        if class_names is not None and "probabilities" in answers:
+            likeliest = tf.argmax(answers["probabilities"], axis=-1)
+            answers = {**answers, "label": tf.gather(tf.constant(class_names), likeliest)}
+        return answers
+
     def export(self, filepath, format="tf_saved_model", **kwargs):
         """Write what another program can serve.
 

@@ -17,17 +17,17 @@ def export_saved_model(task, path) -> None:
 
     Signatures, batch and length free in both:
 
-    - `serving_default`: string tensors of shape (batch,), named `text`, or `text_a` and
-      `text_b` for a preprocessor of pairs. Text is tokenized, truncated and padded inside.
-    - `ids`: `token_ids`, `segment_ids` int32 and `padding_mask` bool, (batch, length).
+    - `serving_default`: the preprocessor's `text_specs`: string tensors, of shape (batch,) and
+      named `text`, or `text_a` and `text_b` for pairs, in most tasks. Text is tokenized,
+      truncated and padded inside. Answers as the task's `serve`.
+    - `ids`: the model's own inputs, such as `token_ids`, `segment_ids` and `padding_mask`.
+      Answers as the task's `serve_ids`.
 
-    Both answer what the task's `answer` gives (`probabilities`, or `values` under
-    regression), and `label`, (batch,) string, where the task has class names. The
-    vocabulary lies in the folder's assets. All ops are TensorFlow's or TF.Text's, which
+    The vocabulary lies in the folder's assets. All ops are TensorFlow's or TF.Text's, which
     stock TF Serving carries; a Python program must `import tensorflow_text` before loading.
 
     Args:
-        task: a task with a preprocessor and an `answer` method.
+        task: a task with a preprocessor and an `answer` to raw text.
         path: str. A folder that does not exist yet or is empty.
 
     Raises:
@@ -77,37 +77,17 @@ class _ServedTask(tf.Module):
             tf.saved_model.Asset(os.path.join(vocabulary_folder, name))
             for name in sorted(os.listdir(vocabulary_folder))
         ]
-        preprocessor = task.preprocessor
-        class_names = getattr(task, "class_names", None)
-
-        def answer(inputs):
-            answers = task.answer(task(inputs, training=False))
-            if class_names is not None and "probabilities" in answers:
-                best = tf.argmax(answers["probabilities"], axis=-1)
-                answers = {**answers, "label": tf.gather(tf.constant(class_names), best)}
-            return answers
-
-        def strings(**texts):
-            return answer(
-                preprocessor.texts_to_inputs(tuple(texts[n] for n in preprocessor.text_names))
-            )
-
-        def ids(token_ids, segment_ids, padding_mask):
-            return answer(
-                {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
-            )
-
-        def spec(name, dtype, rank):
-            return tf.TensorSpec([None] * rank, dtype, name=name)
-
-        self.strings = tf.function(strings).get_concrete_function(
-            **{name: spec(name, tf.string, 1) for name in preprocessor.text_names}
+        ids = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in task.input.items()}
+        self.strings = tf.function(lambda **texts: task.serve(texts)).get_concrete_function(
+            **_named(task.preprocessor.text_specs)
         )
-        self.ids = tf.function(ids).get_concrete_function(
-            token_ids=spec("token_ids", tf.int32, 2),
-            segment_ids=spec("segment_ids", tf.int32, 2),
-            padding_mask=spec("padding_mask", tf.bool, 2),
+        self.ids = tf.function(lambda **inputs: task.serve_ids(inputs)).get_concrete_function(
+            **_named(ids)
         )
 
     def signatures(self):
         return {STRINGS_SIGNATURE: self.strings, IDS_SIGNATURE: self.ids}
+
+
+def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
