@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_bert_impl.checkpoints.parts import (
-    CLASSIFIER,
     POOLER,
+    SIZED_HEADS,
     CheckpointError,
     Tensor,
     head_of,
@@ -61,7 +61,7 @@ class Checkpoint:
         tensors: part to `Tensor`.
         left_over: names of tensors in the file that are no part of a BERT.
         tokenizer: `TokenizerFiles`, or None where the checkpoint brings no vocabulary.
-        num_classes: int, or None where it holds no classifier.
+        num_classes: int, or None where it holds no classifier of texts or of tokens.
         class_names: tuple of str, or None.
         regression: bool. The classifier gives one real number.
         classifier_dropout: float, or None for the encoder's.
@@ -125,10 +125,10 @@ def of_model(model, with_unused: bool = False) -> Checkpoint:
     tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     files = None if tokenizer is None else files_of_tokenizer(tokenizer)
     checkpoint = Checkpoint(model.name, config, tensors, tokenizer=files)
-    if hasattr(model, "output_dense"):
+    if getattr(model, "head_name", None) in SIZED_HEADS:
         checkpoint.num_classes = model.num_classes
         checkpoint.class_names = model.class_names
-        checkpoint.regression = model.regression
+        checkpoint.regression = getattr(model, "regression", False)
         checkpoint.classifier_dropout = model.dropout
     return checkpoint
 
@@ -189,16 +189,16 @@ def load_into(model, checkpoint: Checkpoint, init_missing: bool = False) -> Load
     places = slots(model)
     present = {part: t for part, t in checkpoint.tensors.items() if part in places}
     resized = [p for p, tensor in present.items() if tuple(tensor.shape) != places[p].shape]
-    if init_missing and resized and all(head_of(part) == CLASSIFIER for part in resized):
+    if init_missing and resized and all(head_of(part) in SIZED_HEADS for part in resized):
         # Another number of classes: the classifier is started anew as a whole.
-        present = {part: t for part, t in present.items() if head_of(part) != CLASSIFIER}
+        present = {part: t for part, t in present.items() if head_of(part) not in SIZED_HEADS}
     elif resized:
         part, tensor = resized[0], present[resized[0]]
         hint = ", or pass init_missing=True to start a classifier of another size"
         raise CheckpointError(
             f"{tensor} has the shape {list(tensor.shape)}, but {part} of the model has "
             f"{list(places[part].shape)}. The configuration does not belong to these weights"
-            f"{hint if head_of(part) == CLASSIFIER else ''}."
+            f"{hint if head_of(part) in SIZED_HEADS else ''}."
         )
     missing = [part for part in places if part not in present]
     random = [part for part in missing if head_of(part) != POOLER or uses_pooler(model)]

@@ -72,28 +72,36 @@ _CONFIG = {
 }
 
 
-def google_name(part: str) -> str | None:
-    """The name of a part in google-research/bert's graph, or None for heads it does not have.
+# Theirs are all the one dense layer of run_classifier.py; which it is, our entry says.
+_UNNAMED = (parts.TOKEN_CLASSIFIER, parts.MULTIPLE_CHOICE)
+
+
+def google_name(part: str) -> str:
+    """The name of a part in google-research/bert's graph.
+
+    Its scripts tag no tokens and choose among no texts; forks that do call the layer as
+    run_classifier.py does.
 
     Example:
 
     >>> google_name("encoder/0/attention/query/kernel")
     'bert/encoder/layer_0/attention/self/query/kernel'
     """
+    head, _, rest = part.partition("/")
+    if head in _UNNAMED:
+        part = f"{parts.CLASSIFIER}/{rest}"
     if part in _NAMES:
         return _NAMES[part]
     layer, leaf = part.rsplit("/", 1)
     if layer in _LAYERS:
         return f"{_LAYERS[layer]}/{_LEAVES[leaf]}"
-    if not layer.startswith("encoder/"):
-        return None
     _, i, layer = layer.split("/", 2)
     return f"bert/encoder/layer_{i}/{_ENCODER_LAYERS[layer]}/{_LEAVES[leaf]}"
 
 
 def _is_transposed(part: str) -> bool:
     """The reference multiplies these by the transpose: they are (out, in) there."""
-    return (google_name(part) or "").endswith("output_weights")
+    return google_name(part).endswith("output_weights")
 
 
 def read_google(
@@ -128,9 +136,11 @@ def read_google(
     reader = open_tensorflow(prefix)
     names = set(reader.get_variable_to_shape_map())
     tensors = {}
+    head = extra.get("head", parts.CLASSIFIER)
     for part, shape in parts.all_shapes(config).items():
         name_there = google_name(part)
-        if name_there is None or name_there not in names:
+        is_other = parts.head_of(part) in {parts.CLASSIFIER, *_UNNAMED} - {head}
+        if is_other or name_there not in names:
             continue
         tensor = tensorflow_tensor(reader, prefix, name_there)
         if _is_transposed(part):
@@ -143,6 +153,7 @@ def read_google(
         tensors[part] = tensor
         names.remove(name_there)
     labels = extra.get("classifier", {})
+    bias = tensors.get(f"{head}/bias")
     return Checkpoint(
         str(folder),
         config,
@@ -151,7 +162,7 @@ def read_google(
         tokenizer=read_google_tokenizer(
             folder, extra.get("tokenizer", {}), lowercase, name or folder.resolve().name
         ),
-        num_classes=tensors["classifier/bias"].shape[0] if "classifier/bias" in tensors else None,
+        num_classes=bias.shape[0] if bias is not None and head in parts.SIZED_HEADS else None,
         class_names=tuple(labels["class_names"]) if labels.get("class_names") else None,
         regression=labels.get("regression", False),
         classifier_dropout=labels.get("dropout"),
@@ -189,17 +200,10 @@ def write_google(checkpoint: Checkpoint, folder: str | os.PathLike) -> list[str]
 
     Returns:
         The names of the variables written.
-
-    Raises:
-        CheckpointError: for a head that google-research/bert does not have.
     """
     folder = pathlib.Path(folder)
-    names = {part: google_name(part) for part in checkpoint.tensors}
-    if None in names.values():
-        homeless = ", ".join(part for part, name in names.items() if name is None)
-        raise CheckpointError(f"{checkpoint.source}: google-research/bert has no {homeless}.")
     folder.mkdir(parents=True, exist_ok=True)
-    parts_of = {name: part for part, name in names.items() if name}
+    parts_of = {google_name(part): part for part in checkpoint.tensors}
 
     def read(name):
         value = checkpoint.tensors[parts_of[name]].read()
@@ -241,4 +245,7 @@ def _google_config(checkpoint: Checkpoint) -> dict:
             "regression": checkpoint.regression,
             "dropout": checkpoint.classifier_dropout,
         }
+    head = next((head for head in checkpoint.heads() if head in _UNNAMED), None)
+    if head is not None:
+        extra["head"] = head
     return {**config, EXTRA: extra}

@@ -122,7 +122,7 @@ def checkpoint_of_config(theirs: Mapping, path: pathlib.Path) -> Checkpoint:
             f"{path}: hidden_act is {name!r}, but only {', '.join(ACTIVATIONS)} are known."
         )
     checkpoint = Checkpoint(str(path), {**config, "activation": ACTIVATIONS[name]}, {})
-    if classifier_of(theirs) == parts.CLASSIFIER:
+    if classifier_of(theirs) in parts.SIZED_HEADS:
         _read_labels(checkpoint, theirs, path)
     return checkpoint
 
@@ -133,7 +133,7 @@ def _read_labels(checkpoint, theirs, path) -> None:
     checkpoint.num_classes = count
     checkpoint.classifier_dropout = theirs.get("classifier_dropout")
     problem = theirs.get("problem_type")
-    checkpoint.regression = count == 1 or (problem == "regression" and count == 1)
+    checkpoint.regression = count == 1 and classifier_of(theirs) == parts.CLASSIFIER
     if problem == "multi_label_classification":
         warn(
             f"{path}: problem_type is multi_label_classification. The logits are the same, but a "
@@ -187,12 +187,13 @@ def config_of_checkpoint(checkpoint: Checkpoint, architecture: str) -> dict:
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
-    if checkpoint.num_classes is not None and architecture == "BertForSequenceClassification":
+    if checkpoint.num_classes is not None and _CLASSIFIERS.get(architecture) in parts.SIZED_HEADS:
         count = checkpoint.num_classes
         names = checkpoint.class_names or [f"LABEL_{i}" for i in range(count)]
         config["id2label"] = {str(i): name for i, name in enumerate(names)}
         config["label2id"] = {name: i for i, name in enumerate(names)}
         config["classifier_dropout"] = checkpoint.classifier_dropout
+    if checkpoint.num_classes is not None and architecture == "BertForSequenceClassification":
         config["problem_type"] = (
             "regression" if checkpoint.regression else "single_label_classification"
         )

@@ -20,6 +20,7 @@ from keras_bert_impl.checkpoints.hugging_face_config import read_json
 from keras_bert_impl.checkpoints.locations import local_folder
 from keras_bert_impl.checkpoints.parts import CheckpointError
 from keras_bert_impl.checkpoints.tensorflow_file import find_prefix, open_tensorflow
+from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.text.tokenizer import BertTokenizer
 
 OURS = "keras_bert_impl"
@@ -182,8 +183,8 @@ def from_preset(
             weights; otherwise that is an error.
         lowercase: bool, optional. Overrides what the checkpoint says or lets guess about casing.
         **kwargs: arguments of the class, and of the backbone's `dtype` and `activation`. A task's
-            `preprocessor` may be given, or None; `sequence_length` and `pair` go to the one that
-            is made otherwise.
+            `preprocessor` may be given, or None; its arguments, such as `sequence_length`, go
+            to the one that is made otherwise.
 
     Returns:
         The model. Its `load_report` names what was loaded, newly initialized and left over.
@@ -211,11 +212,11 @@ def build(cls, checkpoint: Checkpoint, kwargs: dict):
     overrides = {name: kwargs.pop(name) for name in ("dtype", "activation") if name in kwargs}
     given = kwargs.pop("backbone", None)
     backbone = given or cls.backbone_cls(**{**checkpoint.config, **overrides})
-    options = {name: kwargs.pop(name) for name in ("sequence_length", "pair") if name in kwargs}
+    options = pop_options(cls.preprocessor_cls, kwargs)
     if "preprocessor" not in kwargs:
         kwargs["preprocessor"] = _preprocessor(cls, checkpoint, options)
     if "num_classes" in inspect.signature(cls).parameters:
-        _fill_classes(kwargs, checkpoint)
+        _fill_classes(cls, kwargs, checkpoint)
     return cls(backbone, **kwargs)
 
 
@@ -266,10 +267,15 @@ def load_tokenizer(preset: str | os.PathLike, lowercase: bool | None = None) -> 
         return make_tokenizer(read_checkpoint(folder, lowercase))
 
 
-def _fill_classes(kwargs: dict, checkpoint: Checkpoint) -> None:
+def _fill_classes(cls, kwargs: dict, checkpoint: Checkpoint) -> None:
     """The classifier's outputs: as asked for, else as in the checkpoint."""
-    bias = checkpoint.tensors.get(f"{parts.CLASSIFIER}/bias")
-    count = checkpoint.num_classes if bias is None else bias.shape[0]
+    bias = checkpoint.tensors.get(f"{cls.head_name}/bias")
+    count: int | None
+    if bias is not None:
+        count = bias.shape[0]
+    else:  # a configuration may name classes that no head was trained for
+        others = set(parts.SIZED_HEADS) & set(checkpoint.heads())
+        count = None if others else checkpoint.num_classes
     if kwargs.setdefault("num_classes", count) is None:
         raise CheckpointError(
             f"{checkpoint.source}: holds no classifier. Pass num_classes= for a new one, and "
@@ -277,5 +283,6 @@ def _fill_classes(kwargs: dict, checkpoint: Checkpoint) -> None:
         )
     if kwargs["num_classes"] == count:
         kwargs.setdefault("class_names", checkpoint.class_names)
-        kwargs.setdefault("regression", checkpoint.regression)
         kwargs.setdefault("dropout", checkpoint.classifier_dropout)
+        if "regression" in inspect.signature(cls).parameters:
+            kwargs.setdefault("regression", checkpoint.regression)

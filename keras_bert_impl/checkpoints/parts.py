@@ -19,6 +19,8 @@ CLASSIFIER = "classifier"
 TOKEN_CLASSIFIER = "token_classifier"
 QUESTION_ANSWERING = "question_answering"
 MULTIPLE_CHOICE = "multiple_choice"
+# Whose number of outputs is the user's choice.
+SIZED_HEADS = (CLASSIFIER, TOKEN_CLASSIFIER)
 # What may be started anew where a checkpoint lacks it; the encoder may not.
 HEADS = (
     POOLER,
@@ -155,8 +157,7 @@ def slots(model) -> dict[str, Slot]:
     """The parts of a `BertBackbone` or of a task on one, with the place of each.
 
     Args:
-        model: a `BertBackbone`, `BertMaskedLM`, `BertNextSentence`, `BertPretrainer` or
-            `BertTextClassifier`.
+        model: a `BertBackbone` or a task on one.
     """
     backbone = getattr(model, "backbone", model)
     places = dict(_encoder_slots(backbone))
@@ -168,14 +169,15 @@ def slots(model) -> dict[str, Slot]:
         places[f"{MASKED_LM}/bias"] = Slot(head.output_bias)
     if hasattr(model, "next_sentence_head"):
         places.update(_dense_slots(NEXT_SENTENCE, model.next_sentence_head.dense))
-    if hasattr(model, "output_dense"):
-        places.update(_dense_slots(CLASSIFIER, model.output_dense))
+    head_name = getattr(model, "head_name", None)
+    if head_name is not None:
+        places.update(_dense_slots(head_name, model.output_dense))
     return places
 
 
 def uses_pooler(model) -> bool:
     """Whether a model's outputs depend on the pooler. A masked LM's do not."""
-    return not hasattr(model, "masked_lm_head") or hasattr(model, "next_sentence_head")
+    return getattr(model, "uses_pooler", True)
 
 
 def _encoder_slots(backbone) -> Iterator[tuple[str, Slot]]:

@@ -48,6 +48,7 @@ class BertMaskedLM(BertTask):
     backbone_cls = BertBackbone
     preprocessor_cls = BertMaskedLMPreprocessor
     draws_targets = True
+    uses_pooler = False
 
     def __init__(self, backbone, preprocessor=None, **kwargs):
         self.backbone = backbone

@@ -1,5 +1,7 @@
 """Raw text to a model's inputs: tokenize, pack, and for pretraining mask. A TensorFlow graph."""
 
+import inspect
+
 import keras
 import keras_hub
 import tensorflow as tf
@@ -268,6 +270,24 @@ class BertPretrainerPreprocessor(MaskingPreprocessor):
                 {"masked_lm": mask_weights, "next_sentence": weights},
             )
         )
+
+
+def pop_options(preprocessor_cls, arguments: dict) -> dict:
+    """Take the arguments that are a preprocessor's out of a dict.
+
+    Args:
+        preprocessor_cls: a preprocessor's class.
+        arguments: argument names and values; those of the preprocessor's constructor and of its
+            bases, but for the tokenizer, are removed.
+
+    Returns:
+        The dict of what was removed.
+    """
+    base = keras_hub.models.Preprocessor
+    ours = [c for c in preprocessor_cls.__mro__ if issubclass(c, base) and c is not base]
+    names = {name for c in ours for name in inspect.signature(c.__init__).parameters}
+    names -= {"self", "tokenizer", "args", "kwargs"}
+    return {name: arguments.pop(name) for name in names & set(arguments)}
 
 
 def _strings(x) -> tf.Tensor:

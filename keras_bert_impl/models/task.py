@@ -14,6 +14,7 @@ from keras_bert_impl.data.batches import (
     split_arrays,
     with_known_length,
 )
+from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.training.optimizers import BertAdamW
 
 
@@ -28,6 +29,10 @@ class BertTask(keras_hub.models.Task):
     head's range raise an error that names the row, before any step is taken.
     """
 
+    # Subclasses: the name under which checkpoints know the dense layer `output_dense`.
+    head_name: str | None = None
+    # Subclasses: do the outputs depend on the pooler?
+    uses_pooler = True
     # Subclasses: do targets draw random numbers, so that each batch needs a step number?
     draws_targets = False
 
@@ -60,7 +65,8 @@ class BertTask(keras_hub.models.Task):
             load_weights: bool. False builds the same model with random weights.
             **kwargs: `init_missing=True` lets a head that the checkpoint lacks start from random
                 weights, which is an error otherwise; `lowercase` overrides the tokenizer's;
-                `sequence_length`, `pair` and the arguments of the constructor.
+                the arguments of the constructor, and those of the preprocessor, such as
+                `sequence_length`.
 
         Returns:
             The task. Read from another package's checkpoint it has a `load_report`.
@@ -79,10 +85,9 @@ class BertTask(keras_hub.models.Task):
 
         if loading.is_foreign(cls, preset):
             return loading.from_preset(cls, preset, load_weights, **kwargs)
-        names = ("sequence_length", "pair", "truncation", "padding")
-        packing = {name: kwargs.pop(name) for name in names if name in kwargs}
-        if packing:
-            kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(str(preset), **packing)
+        options = pop_options(cls.preprocessor_cls, kwargs)
+        if options:
+            kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(str(preset), **options)
         return super().from_preset(str(preset), load_weights, **kwargs)
 
     def compile(

@@ -62,6 +62,7 @@ class BertTextClassifier(BertTask):
 
     backbone_cls = BertBackbone
     preprocessor_cls = BertPreprocessor
+    head_name = "classifier"
 
     def __init__(
         self,
