@@ -14,8 +14,11 @@ from keras_bert_impl.data.batches import (
     split_arrays,
     with_known_length,
 )
+from keras_bert_impl.data.batching import POOL_BATCHES, batches_of_like_length
 from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.training.optimizers import BertAdamW
+
+BATCH_SIZE = 32  # as keras.Model.fit
 
 
 class BertTask(keras_hub.models.Task):
@@ -33,6 +36,8 @@ class BertTask(keras_hub.models.Task):
     head_name: str | None = None
     # Subclasses: do the outputs depend on the pooler?
     uses_pooler = True
+    # Subclasses: have targets one entry a token?
+    targets_by_token = False
     # Subclasses: do targets draw random numbers, so that each batch needs a step number?
     draws_targets = False
 
@@ -159,16 +164,27 @@ class BertTask(keras_hub.models.Task):
         validation_data=None,
         validation_split=None,
         shuffle=True,
+        group_by_length=True,
         **kwargs,
     ):
-        """As `keras.Model.fit`. Arrays are shuffled anew each epoch unless `shuffle=False`."""
+        """As `keras.Model.fit`.
+
+        Args:
+            shuffle: bool. Arrays are shuffled anew each epoch.
+            group_by_length: bool. Rows of raw text of like length share a batch, see
+                `data/batching.py`, so that little of it is padding. Needs `shuffle` and a
+                preprocessor that pads to the longest row.
+        """
         if validation_split and validation_data is None:
             if isinstance(x, tf.data.Dataset):
                 raise ValueError("validation_split needs arrays; x is a tf.data.Dataset.")
             (x, y, sample_weight), validation_data = split_arrays(
                 x, y, sample_weight, validation_split
             )
-        dataset = self.prepared_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
+        if shuffle and group_by_length and self._groups_by_length(x):
+            dataset = self._grouped_dataset(x, y, sample_weight, batch_size or BATCH_SIZE)
+        else:
+            dataset = self.prepared_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
         if validation_data is not None and not isinstance(validation_data, tf.data.Dataset):
             held_x, held_y, held_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = self.prepared_dataset(held_x, held_y, held_weight, batch_size)
@@ -176,6 +192,22 @@ class BertTask(keras_hub.models.Task):
             validation_data = with_known_length(self.prepared_dataset(validation_data))
         # The dataset is shuffled already; Keras would warn that it does not.
         return super().fit(dataset, validation_data=validation_data, shuffle=False, **kwargs)
+
+    def _groups_by_length(self, x) -> bool:
+        """Whether x is raw text, rows of which are padded no further than a batch needs."""
+        is_raw = not isinstance(x, tf.data.Dataset) and not (
+            isinstance(x, dict) and "token_ids" in x
+        )
+        padding = getattr(self.preprocessor, "padding", None)
+        return is_raw and padding == "longest" and not self.draws_targets
+
+    def _grouped_dataset(self, x, y, sample_weight, batch_size) -> tf.data.Dataset:
+        pools = self.prepared_dataset(x, y, sample_weight, POOL_BATCHES * batch_size, shuffle=True)
+        dataset = batches_of_like_length(pools, batch_size, targets_by_token=self.targets_by_token)
+        if pools.cardinality() != tf.data.UNKNOWN_CARDINALITY:  # a row for each row of x
+            rows = len(next(iter(x.values())) if isinstance(x, dict) else x)
+            dataset = dataset.apply(tf.data.experimental.assert_cardinality(-(-rows // batch_size)))
+        return with_known_length(dataset).prefetch(2)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As `keras.Model.evaluate`."""
@@ -221,7 +253,7 @@ class BertTask(keras_hub.models.Task):
 
         Args:
             x, y, sample_weight: as in `fit`.
-            batch_size: int, default 32. Must be None where x is a dataset.
+            batch_size: int, default `BATCH_SIZE`. Must be None where x is a dataset.
             shuffle: bool. Arrays only: another order each time the dataset is read.
 
         Raises:
@@ -246,7 +278,7 @@ class BertTask(keras_hub.models.Task):
             if isinstance(x, dict) and "token_ids" in x:
                 check_id_arrays(x, self._tables, self.backbone.max_sequence_length)
             dataset = dataset_of_arrays(
-                x, y, sample_weight, batch_size=batch_size or 32, shuffle=shuffle
+                x, y, sample_weight, batch_size=batch_size or BATCH_SIZE, shuffle=shuffle
             )
 
         first = dataset.element_spec

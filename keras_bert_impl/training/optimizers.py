@@ -1,7 +1,14 @@
 """AdamW as BERT uses it: decay of matrices only, clipping by the whole batch's norm."""
 
+import re
+from collections.abc import Sequence
+
 import keras
 from keras import ops
+
+# As BertBackbone names its layers.
+_ENCODER_LAYER = re.compile(r"\bencoder_layer_(\d+)/")
+_EMBEDDINGS = re.compile(r"\bembeddings/")
 
 
 def decays(variable) -> bool:
@@ -14,6 +21,43 @@ def decays(variable) -> bool:
     """
     name = variable.name.split("/")[-1].split(":")[0]
     return len(variable.shape) >= 2 and name not in ("bias", "gamma", "beta")
+
+
+def rates_by_depth(paths: Sequence[str], layer_decay: float) -> list[float]:
+    """What each variable's learning rate is multiplied by: the deeper below, the less.
+
+    Howard and Ruder 2018 (ULMFiT), section 3.2: each layer takes the rate of the one above it
+    times `layer_decay`. Pooler and head are the top, the embeddings the bottom.
+
+    Args:
+        paths: the variables' paths.
+        layer_decay: float in (0, 1].
+
+    Returns:
+        A float for each path.
+
+    Raises:
+        ValueError: if there is no encoder layer among them.
+
+    Example:
+
+    >>> rates_by_depth(["embeddings/x", "encoder_layer_0/x", "encoder_layer_1/x", "head/x"], 0.5)
+    [0.125, 0.25, 0.5, 1.0]
+    """
+    numbers = [int(found[1]) if (found := _ENCODER_LAYER.search(path)) else None for path in paths]
+    known = [number for number in numbers if number is not None]
+    if not known:
+        raise ValueError(
+            "layer_decay needs a model on a BertBackbone: no variable's path has "
+            f"encoder_layer_0 in it, for example {paths[0] if paths else 'none at all'!r}."
+        )
+    top = max(known) + 1
+    rates = []
+    for path, number in zip(paths, numbers, strict=True):
+        depth = top + 1 if _EMBEDDINGS.search(path) else 0
+        depth = depth if number is None else top - number
+        rates.append(layer_decay**depth)
+    return rates
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -33,6 +77,12 @@ class BertAdamW(keras.optimizers.Optimizer):
             took from them (Kingma and Ba 2015), which small fine-tuning sets need (Mosbach et
             al. 2021, Zhang et al. 2021). False is the original BERT's step.
         global_clipnorm: float or None. Longest gradient, all variables together.
+        layer_decay: float in (0, 1]. Each encoder layer's learning rate is this times that of
+            the layer above it, see `rates_by_depth`. 1, the default, is BERT's; ULMFiT takes
+            1 / 2.6.
+
+    Raises:
+        ValueError: for a `layer_decay` outside of (0, 1].
 
     Example:
 
@@ -50,9 +100,12 @@ class BertAdamW(keras.optimizers.Optimizer):
         epsilon: float = 1e-6,
         bias_correction: bool = True,
         global_clipnorm: float | None = 1.0,
+        layer_decay: float = 1.0,
         name: str = "bert_adamw",
         **kwargs,
     ):
+        if not 0 < layer_decay <= 1:
+            raise ValueError(f"layer_decay={layer_decay}: expected above 0 and at most 1.")
         super().__init__(
             learning_rate=learning_rate,
             weight_decay=weight_decay,
@@ -64,6 +117,7 @@ class BertAdamW(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.bias_correction = bias_correction
+        self.layer_decay = layer_decay
 
     def build(self, variables):
         if self.built:
@@ -76,6 +130,9 @@ class BertAdamW(keras.optimizers.Optimizer):
         self._decayed = {
             self._var_key(v) for v in variables if decays(v) and self._var_key(v) not in excluded
         }
+        self._rates = [1.0] * len(variables)
+        if self.layer_decay < 1:
+            self._rates = rates_by_depth([v.path for v in variables], self.layer_decay)
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
         """As Keras's, for more than the default; a name that matches no variable is an error."""
@@ -92,7 +149,7 @@ class BertAdamW(keras.optimizers.Optimizer):
         momentum, velocity = self._momentums[index], self._velocities[index]
         dtype = variable.dtype
         gradient = ops.cast(gradient, dtype)
-        learning_rate = ops.cast(learning_rate, dtype)
+        learning_rate = ops.cast(learning_rate, dtype) * self._rates[index]
 
         self.assign(momentum, momentum + (1.0 - self.beta_1) * (gradient - momentum))
         self.assign(velocity, velocity + (1.0 - self.beta_2) * (ops.square(gradient) - velocity))
@@ -142,4 +199,5 @@ class BertAdamW(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
+            "layer_decay": self.layer_decay,
         }

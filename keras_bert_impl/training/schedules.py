@@ -1,4 +1,4 @@
-"""Learning rate by step: linear warmup, then linear decay to zero."""
+"""Learning rate by step: BERT's warmup and decay, and ULMFiT's slanted triangle."""
 
 import keras
 from keras import ops
@@ -52,4 +52,59 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
             "peak": self.peak,
             "num_steps": self.num_steps,
             "num_warmup_steps": self.num_warmup_steps,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class SlantedTriangle(keras.optimizers.schedules.LearningRateSchedule):
+    """A short linear rise, then a long linear fall, neither from nor to zero.
+
+    Howard and Ruder 2018 (ULMFiT), section 3.2, equation 3, with the paper's defaults.
+
+    Args:
+        peak: float. The highest learning rate.
+        num_steps: int. Steps of the whole run; from there on the rate stays at the lowest.
+        cut_frac: float in (0, 1). Share of the steps in which the rate rises.
+        ratio: float. How much smaller the lowest rate is than the peak.
+
+    Raises:
+        ValueError: if `num_steps` is not positive, `cut_frac` leaves no rise or no fall, or
+            `ratio` is below 1.
+
+    Example:
+
+    >>> schedule = SlantedTriangle(0.01, num_steps=1000)
+    >>> [round(float(schedule(step)), 6) for step in (0, 100, 1000)]
+    [0.000312, 0.01, 0.000312]
+    """
+
+    def __init__(self, peak: float, num_steps: int, cut_frac: float = 0.1, ratio: float = 32.0):
+        super().__init__()
+        if num_steps < 1:
+            raise ValueError(f"num_steps must be at least 1, but is {num_steps}.")
+        if not 0 < cut_frac < 1:
+            raise ValueError(f"cut_frac={cut_frac} must lie between 0 and 1.")
+        if ratio < 1:
+            raise ValueError(f"ratio={ratio} must be at least 1.")
+        self.peak = peak
+        self.num_steps = num_steps
+        self.cut_frac = cut_frac
+        self.ratio = ratio
+
+    def __call__(self, step):
+        step = ops.minimum(ops.cast(step, "float32"), self.num_steps)
+        # The paper's floor; a run too short for a rise of a step has one all the same.
+        cut = max(int(self.num_steps * self.cut_frac), 1)
+        rising = step / cut
+        # Falls to 0 at the last step: the paper's cut * (1 / cut_frac - 1), its floor undone.
+        falling = 1.0 - (step - cut) / max(self.num_steps - cut, 1)
+        share = ops.where(step < cut, rising, falling)
+        return self.peak * (1.0 + share * (self.ratio - 1.0)) / self.ratio
+
+    def get_config(self):
+        return {
+            "peak": self.peak,
+            "num_steps": self.num_steps,
+            "cut_frac": self.cut_frac,
+            "ratio": self.ratio,
         }

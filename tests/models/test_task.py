@@ -256,3 +256,23 @@ def test_a_loss_and_metrics_of_ones_own_replace_the_tasks(classifier):
     result = classifier.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)
     assert sorted(result) == ["in_two", "loss"]
     classifier.compile()
+
+
+def test_rows_of_like_length_share_a_batch():
+    classifier = make_classifier(pair=False)
+    seen = []
+
+    class Spy(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(logs["loss"])
+
+    short, long = ["a"] * 40, ["the cat sat on the mat . the dog"] * 8
+    dataset = classifier._grouped_dataset(short + long, np.zeros(48, "int32"), None, 8)
+    shapes = sorted(x["token_ids"].shape[1] for x, _ in dataset)
+    assert shapes == [8, 8, 8, 8, 8, 11]
+    history = classifier.fit(
+        short + long, np.zeros(48, "int32"), batch_size=8, epochs=2, verbose=0, callbacks=[Spy()]
+    )
+    assert len(seen) == 2 * 6 and len(history.history["loss"]) == 2
+    ungrouped = classifier.prepared_dataset(short + long, batch_size=8, shuffle=True)
+    assert {x["token_ids"].shape[1] for x in ungrouped} != {8, 11}

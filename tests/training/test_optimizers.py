@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_bert_impl.models.pretrainer import BertPretrainer
 from keras_bert_impl.models.text_classifier import BertTextClassifier
-from keras_bert_impl.training.optimizers import BertAdamW
+from keras_bert_impl.training.optimizers import BertAdamW, rates_by_depth
 from keras_bert_impl.training.schedules import WarmupLinearDecay
 from tests import small
 
@@ -261,6 +261,7 @@ def test_trains_in_half_precision():
         ("epsilon", 0.5),
         ("bias_correction", False),
         ("global_clipnorm", 0.5),
+        ("layer_decay", 0.5),
         ("name", "another"),
     ],
 )
@@ -269,3 +270,44 @@ def test_every_option_survives_the_config(option, value):
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
     assert type(again) is BertAdamW
     assert again.get_config()[option] == value != BertAdamW().get_config()[option]
+
+
+def test_the_rate_falls_layer_by_layer():
+    paths = [
+        "backbone/embeddings/token_embedding/embeddings",
+        "backbone/encoder_layer_0/attention/query_key_value/kernel",
+        "backbone/encoder_layer_1/output_dense/bias",
+        "backbone/encoder_layer_10/output_dense/bias",
+        "backbone/pooler/dense/kernel",
+        "output_dense/bias",
+    ]
+    decay = 1 / 2.6
+    expected = [decay**12, decay**11, decay**10, decay, 1, 1]
+    assert rates_by_depth(paths, decay) == pytest.approx(expected)
+
+
+def test_a_step_with_layer_decay_moves_each_layer_by_its_rate():
+    classifier = BertTextClassifier(small.backbone(dropout=0.0), num_classes=2)
+    classifier.compile(BertAdamW(1e-3, weight_decay=0, epsilon=1e-30, layer_decay=0.5))
+    before = {v.path: np.array(v) for v in classifier.trainable_variables}
+    classifier.train_on_batch(small.prepared(), np.array([0, 1, 0, 1]))
+    # The first step of Adam moves every entry that has a gradient by the rate.
+    moved = {
+        v.path: np.abs(np.array(v) - before[v.path]).max()
+        for v in classifier.variables
+        if v.path in before
+    }
+    for path, size in moved.items():
+        depth = 0
+        if "embeddings/" in path:
+            depth = 3
+        elif "encoder_layer_" in path:
+            depth = 2 - int(path.split("encoder_layer_")[1][0])
+        assert size == pytest.approx(1e-3 * 0.5**depth, rel=1e-2), path
+
+
+def test_layer_decay_without_layers_is_refused():
+    with pytest.raises(ValueError, match="no variable's path has encoder_layer_0.*'dense/kernel'"):
+        rates_by_depth(["dense/kernel"], 0.9)
+    with pytest.raises(ValueError, match="layer_decay=0: expected above 0"):
+        BertAdamW(layer_decay=0)

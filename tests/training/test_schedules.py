@@ -1,7 +1,7 @@
 import keras
 import pytest
 
-from keras_bert_impl.training.schedules import WarmupLinearDecay
+from keras_bert_impl.training.schedules import SlantedTriangle, WarmupLinearDecay
 
 
 def test_warms_up_from_zero_and_decays_on_the_line_from_step_zero():
@@ -48,3 +48,39 @@ def test_survives_its_config():
 def test_steps_that_make_no_schedule_are_refused(num_steps, num_warmup_steps, message):
     with pytest.raises(ValueError, match=message):
         WarmupLinearDecay(1e-4, num_steps, num_warmup_steps)
+
+
+def test_slanted_triangle_is_the_papers_formula():
+    peak, num_steps, cut_frac, ratio = 0.01, 1000, 0.1, 32
+    cut = num_steps * cut_frac
+    schedule = SlantedTriangle(peak, num_steps)
+    for step in (0, 1, 50, 99, 100, 101, 500, 999, 1000):
+        share = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / cut_frac - 1))
+        expected = peak * (1 + share * (ratio - 1)) / ratio
+        assert float(schedule(step)) == pytest.approx(expected, rel=1e-5)
+    assert float(schedule(5000)) == pytest.approx(peak / ratio, rel=1e-5)
+
+
+def test_slanted_triangle_of_few_steps_has_a_rise_and_a_fall():
+    rates = [float(SlantedTriangle(1.0, num_steps=3)(step)) for step in range(4)]
+    assert rates == pytest.approx([1 / 32, 1.0, (1 + 31 / 2) / 32, 1 / 32])
+
+
+def test_slanted_triangle_survives_its_config():
+    schedule = SlantedTriangle(0.01, 50, cut_frac=0.2, ratio=8)
+    again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
+    assert type(again) is SlantedTriangle
+    assert again.get_config() == {"peak": 0.01, "num_steps": 50, "cut_frac": 0.2, "ratio": 8}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_steps": 0}, "num_steps must be at least 1"),
+        ({"num_steps": 9, "cut_frac": 0.0}, "cut_frac=0.0 must lie between 0 and 1"),
+        ({"num_steps": 9, "ratio": 0.5}, "ratio=0.5 must be at least 1"),
+    ],
+)
+def test_what_makes_no_triangle_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SlantedTriangle(1e-3, **options)
