@@ -125,6 +125,34 @@ def _class_of_ours(folder: pathlib.Path):
     return keras.saving.get_registered_object(config["registered_name"])
 
 
+def settle_classes(preset: str | os.PathLike, kwargs: dict) -> None:
+    """Make arguments for another number of classes an explicit choice, for a preset of ours.
+
+    KerasHub starts the head anew as soon as `num_classes` is passed, whatever it is.
+
+    Args:
+        preset: the folder of a preset saved from the class that is loaded.
+        kwargs: arguments of `from_preset`; changed in place.
+
+    Raises:
+        ValueError: where the number differs and `init_missing` is not passed.
+    """
+    may_init = kwargs.pop("init_missing", False)
+    task = pathlib.Path(preset) / "task.json"
+    if "num_classes" not in kwargs or not task.is_file():
+        return
+    count = read_json(task)["config"].get("num_classes")
+    if kwargs["num_classes"] == count:
+        del kwargs["num_classes"]
+    elif may_init:
+        kwargs.setdefault("class_names", None)
+    else:
+        raise ValueError(
+            f"{preset}: has a head of {count} classes, but num_classes={kwargs['num_classes']}. "
+            "Pass init_missing=True to start a new head."
+        )
+
+
 def save_checkpoint(source, folder: str | os.PathLike, format: str) -> list[str]:
     """Write a model, or an opened checkpoint, in another package's format.
 
@@ -195,6 +223,8 @@ def from_preset(
     """
     with local_folder(preset) as folder:
         if not is_foreign(cls, folder):  # a preset of this package, fetched or unpacked
+            if not issubclass(cls, keras_hub.models.Backbone):
+                kwargs["init_missing"] = init_missing
             return cls.from_preset(folder, load_weights, **kwargs)
         checkpoint = read_checkpoint(folder, lowercase)
         checkpoint.check_vocabulary()

@@ -90,6 +90,7 @@ class BertTask(keras_hub.models.Task):
 
         if loading.is_foreign(cls, preset):
             return loading.from_preset(cls, preset, load_weights, **kwargs)
+        loading.settle_classes(preset, kwargs)
         options = pop_options(cls.preprocessor_cls, kwargs)
         if options:
             kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(str(preset), **options)

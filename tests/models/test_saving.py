@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.models.backbone import BertBackbone
+from keras_bert_impl.models.text_classifier import BertTextClassifier
 from tests import small
 from tests.models import saved_tasks
 
@@ -97,3 +98,24 @@ def test_packing_options_can_be_changed_at_loading(saved):
     assert again.preprocessor.sequence_length == 8
     assert again.preprocessor.truncation == "only_first"
     assert again.preprocessor.tokenizer.get_vocabulary() == small.VOCABULARY
+
+
+def test_a_head_of_as_many_classes_is_kept(saved):
+    folder, _, predictions = saved
+    preset = str(folder / "classifier_preset")
+    again = BertTextClassifier.from_preset(preset, num_classes=2, init_missing=True)
+    assert again.class_names == ("no", "yes")
+    assert_same(saved_tasks.predictions(again), predictions["classifier"])
+
+
+def test_a_head_of_another_number_of_classes_is_an_explicit_choice(saved):
+    folder, tasks, _ = saved
+    preset = str(folder / "classifier_preset")
+    with pytest.raises(ValueError, match="has a head of 2 classes, but num_classes=3"):
+        BertTextClassifier.from_preset(preset, num_classes=3)
+    again = BertTextClassifier.from_preset(preset, num_classes=3, init_missing=True)
+    assert again.predict(small.TEXTS, verbose=0).shape == (4, 3)
+    np.testing.assert_array_equal(
+        again.backbone.predict(small.prepared(), verbose=0)["sequence_output"],
+        tasks["classifier"].backbone.predict(small.prepared(), verbose=0)["sequence_output"],
+    )
