@@ -6,10 +6,14 @@ import setuptools
 
 HERE = pathlib.Path(__file__).parent
 
+# What the fine-tuning recipes measure and draw with.
+FINETUNE = ["matplotlib>=3.7", "scikit-learn>=1.3", "scipy>=1.11", "seqeval>=1.2.2"]
+
 # Oracles and checkers that only the tests use. bert-tensorflow carries
 # google-research/bert's own tokenization.py, create_pretraining_data.py and
 # optimization.py: the originals that exactness is tested against.
 TEST = [
+    *FINETUNE,
     "bert-tensorflow==1.0.4",
     "jax>=0.4.34",
     "mypy>=1.13",
@@ -39,7 +43,8 @@ setuptools.setup(
         "tqdm>=4.60",
     ],
     extras_require={
-        "quickstart": ["matplotlib>=3.7"],
+        "finetune": FINETUNE,
+        "quickstart": FINETUNE,
         "test": TEST,
         # The peer that tools/benchmark.py measures beside.
         "benchmark": ["tokenizers>=0.20"],

@@ -49,12 +49,16 @@ from keras_bert_impl.models.text_classifier import BertTextClassifier as BertTex
 
 # isort: split
 # Training
+from keras_bert_impl.training.classification_metrics import confusion_table as confusion_table
+from keras_bert_impl.training.classification_metrics import label_table as label_table
+from keras_bert_impl.training.classification_metrics import measure_answers as measure_answers
 from keras_bert_impl.training.distribution import check_batch_size as check_batch_size
 from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
 from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
 from keras_bert_impl.training.resume import SaveState as SaveState
 from keras_bert_impl.training.resume import resume as resume
+from keras_bert_impl.training.schedules import SlantedTriangle as SlantedTriangle
 from keras_bert_impl.training.schedules import WarmupLinearDecay as WarmupLinearDecay
 from keras_bert_impl.training.stopwatch import Stopwatch as Stopwatch
 

@@ -78,9 +78,9 @@ def main(_):
             class_names="other,same",
             output=classifier,
             sequence_length=64,
-            batch_size=64,
+            batch_sizes=64,
             epochs=1,
-            learning_rate=5e-4,
+            learning_rates=5e-4,
             distribution=_DISTRIBUTION.value,
         )
 
@@ -164,11 +164,8 @@ def report(output, seconds):
     """The table of what came out, and the curves as a picture."""
     pretraining = json.loads((output / "pretrained" / "metrics.json").read_text())
     classifier = json.loads((output / "classifier" / "metrics.json").read_text())
-    logs = {
-        name: list(csv.DictReader((output / name / "log.csv").open()))
-        for name in ("pretrained", "classifier")
-    }
-    spent = {name: sum(float(row["seconds"]) for row in log) for name, log in logs.items()}
+    log = list(csv.DictReader((output / "pretrained" / "log.csv").open()))
+    spent = sum(float(row["seconds"]) for row in log)
     lines = [
         ("", "this model", "baseline"),
         (
@@ -187,29 +184,28 @@ def report(output, seconds):
             f"{classifier['accuracy']:.1%}",
             f"{classifier['majority_accuracy']:.1%}",
         ),
-        ("pretraining, seconds", f"{spent['pretrained']:.0f}", ""),
-        ("pretraining, tokens/s", f"{pretraining['tokens'] / spent['pretrained']:.0f}", ""),
-        ("fine-tuning, seconds", f"{spent['classifier']:.0f}", ""),
+        ("pretraining, seconds", f"{spent:.0f}", ""),
+        ("pretraining, tokens/s", f"{pretraining['tokens'] / spent:.0f}", ""),
+        ("fine-tuning, seconds", f"{classifier['seconds']:.0f}", ""),
         ("this run, seconds", f"{seconds:.0f}", ""),
     ]
     step("What came out")
     width = max(len(line[0]) for line in lines)
     for name, ours, baseline in lines:
         print(f"{name:<{width}}  {ours:>10}  {baseline:>10}")
-    draw_curves(output / "curves.png", logs, pretraining)
+    draw_curves(output / "curves.png", log, pretraining)
     print(
         f"\nCurves: {output / 'curves.png'}\nServe it: docs/serving.md, folder {output / 'served'}"
     )
 
 
-def draw_curves(path, logs, pretraining):
+def draw_curves(path, log, pretraining):
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     _, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    log = logs["pretrained"]
     seconds = [sum(float(row["seconds"]) for row in log[: i + 1]) for i in range(len(log))]
     axes[0].plot(seconds, [float(row["masked_lm_loss"]) for row in log], label="training")
     axes[0].axhline(pretraining["unigram_loss"], color="gray", linestyle=":", label="unigram")

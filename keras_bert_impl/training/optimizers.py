@@ -192,6 +192,16 @@ class BertAdamW(keras.optimizers.Optimizer):
             learning_rate,
         )
 
+    def load_own_variables(self, store):
+        """Take saved slots, where both sides have some.
+
+        A model that never trained has none, and one read by `from_preset` starts at step 0: no
+        reason for Keras's warning that variables are skipped.
+        """
+        untrained = 2  # step and learning rate
+        if self.built and len(store.keys()) > untrained:
+            super().load_own_variables(store)
+
     def get_config(self):
         return {
             **super().get_config(),

@@ -169,7 +169,7 @@ def test_fine_tuning_export_and_a_process_that_knows_tensorflow_alone(folder, pr
     done = run(
         "recipes/finetune_classifier.py",
         **fine_tuning_flags(
-            folder, pretrained, "classifier", text_pair="second", epochs=2, batch_size=8
+            folder, pretrained, "classifier", text_pair="second", epochs=2, batch_sizes=8
         ),
     )
     assert done.returncode == 0, done.stderr
