@@ -11,6 +11,19 @@ from keras_bert_impl.text.vocabulary import train_vocabulary as train_vocabulary
 
 # isort: split
 # Ids to batches
+from keras_bert_impl.data.conll import TaggedSentences as TaggedSentences
+from keras_bert_impl.data.conll import read_conll as read_conll
+from keras_bert_impl.data.conll import write_conll as write_conll
+from keras_bert_impl.data.entities import Entity as Entity
+from keras_bert_impl.data.entities import entities_of as entities_of
+from keras_bert_impl.data.entities import split_tag as split_tag
+from keras_bert_impl.data.glue import GlueExamples as GlueExamples
+from keras_bert_impl.data.glue import glue_splits as glue_splits
+from keras_bert_impl.data.glue import read_glue as read_glue
+from keras_bert_impl.data.glue import write_glue_submission as write_glue_submission
+from keras_bert_impl.data.glue_tasks import GLUE_TASKS as GLUE_TASKS
+from keras_bert_impl.data.glue_tasks import GlueTask as GlueTask
+from keras_bert_impl.data.glue_tasks import glue_task as glue_task
 from keras_bert_impl.data.masking import DynamicMasker as DynamicMasker
 from keras_bert_impl.data.packing import pack as pack
 from keras_bert_impl.data.packing import truncate_pair as truncate_pair
@@ -22,6 +35,8 @@ from keras_bert_impl.data.sources import check_numbers as check_numbers
 from keras_bert_impl.data.sources import check_text_file as check_text_file
 from keras_bert_impl.data.sources import read_documents as read_documents
 from keras_bert_impl.data.sources import read_table as read_table
+from keras_bert_impl.data.swag import SwagExamples as SwagExamples
+from keras_bert_impl.data.swag import read_swag as read_swag
 
 # isort: split
 # Layers
@@ -38,6 +53,10 @@ from keras_bert_impl.layers.pooler import BertPooler as BertPooler
 from keras_bert_impl.models.backbone import SIZES as SIZES
 from keras_bert_impl.models.backbone import BertBackbone as BertBackbone
 from keras_bert_impl.models.masked_lm import BertMaskedLM as BertMaskedLM
+from keras_bert_impl.models.multiple_choice import BertMultipleChoice as BertMultipleChoice
+from keras_bert_impl.models.multiple_choice_preprocessor import (
+    BertMultipleChoicePreprocessor as BertMultipleChoicePreprocessor,
+)
 from keras_bert_impl.models.next_sentence import BertNextSentence as BertNextSentence
 from keras_bert_impl.models.preprocessor import BertMaskedLMPreprocessor as BertMaskedLMPreprocessor
 from keras_bert_impl.models.preprocessor import BertPreprocessor as BertPreprocessor
@@ -46,6 +65,10 @@ from keras_bert_impl.models.preprocessor import (
 )
 from keras_bert_impl.models.pretrainer import BertPretrainer as BertPretrainer
 from keras_bert_impl.models.text_classifier import BertTextClassifier as BertTextClassifier
+from keras_bert_impl.models.token_classifier import BertTokenClassifier as BertTokenClassifier
+from keras_bert_impl.models.token_classifier_preprocessor import (
+    BertTokenClassifierPreprocessor as BertTokenClassifierPreprocessor,
+)
 
 # isort: split
 # Training
@@ -54,6 +77,9 @@ from keras_bert_impl.training.classification_metrics import label_table as label
 from keras_bert_impl.training.classification_metrics import measure_answers as measure_answers
 from keras_bert_impl.training.distribution import check_batch_size as check_batch_size
 from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
+from keras_bert_impl.training.entity_metrics import EntityScores as EntityScores
+from keras_bert_impl.training.entity_metrics import entity_scores as entity_scores
+from keras_bert_impl.training.entity_metrics import entity_table as entity_table
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
 from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
 from keras_bert_impl.training.resume import SaveState as SaveState

@@ -12,6 +12,7 @@ import math
 import os
 import pathlib
 import shutil
+from typing import Any
 
 import keras
 import numpy as np
@@ -46,7 +47,7 @@ def set_defaults(**values):
     """The paper's values for a recipe's task, in place of the defaults above."""
     for name, value in values.items():
         value = [str(v) for v in value] if isinstance(value, list) else value
-        flags.set_default(FLAGS[name], value)
+        FLAGS.set_default(name, value)
 
 
 def load(cls, **options):
@@ -74,7 +75,7 @@ def fine_tune(make_task, train, dev, measure, metric, sample_weight=None):
     """
     output = pathlib.Path(FLAGS.output)
     runs = finished_runs(output)
-    best = max(runs, key=lambda run: worth(run, metric), default=None)
+    best: Any = max(runs, key=lambda run: worth(run, metric), default=None)
     task = predictions = None
     for setting in settings():
         if any(run["setting"] == setting for run in runs):
@@ -161,7 +162,7 @@ def finished_runs(output):
     """The runs that are done, if they are of the same flags."""
     output.mkdir(parents=True, exist_ok=True)
     free = {"output", "learning_rates", "batch_sizes", "epochs", "seeds", "first_seed"}
-    config = {}
+    config: dict = {}
     for module, module_flags in FLAGS.flags_by_module_dict().items():
         if not module.startswith("absl"):
             config |= {flag.name: flag.value for flag in module_flags}

@@ -90,12 +90,14 @@ def main(_):
 
 def texts_of(table):
     """The texts of a table as the preprocessor takes them."""
+
+    def texts(column):
+        # Of Python's strings: numpy's own would give every text the room of the longest.
+        return np.array(table.columns[column], object)
+
     if _TEXT_PAIR.value is None:
-        return np.array(table.columns[_TEXT.value])
-    return {
-        "text_a": np.array(table.columns[_TEXT.value]),
-        "text_b": np.array(table.columns[_TEXT_PAIR.value]),
-    }
+        return texts(_TEXT.value)
+    return {"text_a": texts(_TEXT.value), "text_b": texts(_TEXT_PAIR.value)}
 
 
 def labels_of(table, class_names):

@@ -8,6 +8,8 @@ to move to another Unicode version:
 """
 
 import argparse
+import functools
+import itertools
 import pathlib
 import unicodedata
 from typing import Any
@@ -16,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 import tqdm
+from fused_normalizer import normalizer_model
 
 from keras_bert_impl.text import normalization as table
 from keras_bert_impl.text import vocabulary
@@ -34,8 +37,6 @@ CJK_BLOCKS = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
-# Thai, Lao, Tibetan, Myanmar, Khmer.
-UNSPACED_BLOCKS = ((0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF))
 SURROGATES = range(0xD800, 0xE000)
 
 
@@ -131,12 +132,51 @@ def combining_classes() -> np.ndarray:
     )
 
 
-def ordinary_points(lowercase: bool) -> np.ndarray:
-    """Code points of which tensorflow-text's fused BERT ops make what the table makes.
+def fused_mapping(lowercase: bool, strip_accents: bool) -> dict[str, str]:
+    """What tensorflow-text's normalizer is to make of characters, for its tokenizer to go on.
 
-    Left out are those whose outcome hangs on their neighbours, those that another release of
-    tensorflow-text may see in another way (as Unicode grew), and scripts written without spaces,
-    whose long words the fused op would count in bytes.
+    Spaces are one space; what is to stand apart has spaces around it, where not every release of
+    the tokenizer would set it apart by itself.
+    """
+    splits = {chr(point) for point in np.flatnonzero(fused_splits())}
+    mapping = {}
+    for point in tqdm.trange(table.CODE_POINTS, desc="fused", unit="code point"):
+        if point in SURROGATES:
+            continue
+        char = chr(point)
+        flags, text = entry(char, lowercase, strip_accents)
+        if flags & table.SPACE:
+            text = char if char in " \t\n\r" else " "
+        elif flags & table.PUNCTUATION and not (text in splits and is_settled(text)):
+            text = f" {text} "
+        if text != char:
+            mapping[char] = text
+    return mapping
+
+
+@functools.cache
+def fused_splits() -> np.ndarray:
+    """(CODE_POINTS,) bool. Which characters tensorflow-text's tokenizer makes a word of its own."""
+    points = [point for point in range(table.CODE_POINTS) if point not in SURROGATES]
+    # With no word in the vocabulary each word is one unknown piece.
+    ids = _fused_tokenizer().tokenize(tf.constant([f"a{chr(point)}b" for point in points]))
+    splits = np.zeros(table.CODE_POINTS, bool)
+    splits[points] = ids.row_lengths().numpy() == 3
+    return splits
+
+
+@functools.cache
+def _fused_tokenizer():
+    return tensorflow_text.FastWordpieceTokenizer(
+        [vocabulary.UNK_TOKEN, "unused"], token_out_type=tf.int32
+    )
+
+
+def ordinary_points(lowercase: bool, strip_accents: bool, model: np.ndarray) -> np.ndarray:
+    """Code points of which tensorflow-text's ops, handed our mapping, make what the table makes.
+
+    Left out are those whose outcome hangs on their neighbours, and those that another release of
+    tensorflow-text may see in another way (as Unicode grew).
 
     Returns:
         (CODE_POINTS,) bool.
@@ -144,19 +184,14 @@ def ordinary_points(lowercase: bool) -> np.ndarray:
     points = [point for point in range(table.CODE_POINTS) if point not in SURROGATES]
     texts = tf.constant([f"a{chr(point)}b" for point in points])
 
-    normalizer = table.Normalizer(lowercase, lowercase, split_on_cjk=True)
+    normalizer = table.Normalizer(lowercase, strip_accents, split_on_cjk=True)
     words = normalizer(tf.strings.unicode_decode(texts, "UTF-8"))
     strings = tf.strings.unicode_encode(words.characters, "UTF-8")
     ours = tf.RaggedTensor.from_value_rowids(strings, words.text, len(points))
 
-    if lowercase:
-        fused_normalizer = tensorflow_text.FastBertNormalizer(lower_case_nfd_strip_accents=True)
-        texts = fused_normalizer.normalize(texts)
-    # With no word in the vocabulary each word is one unknown piece, and shows where it stands.
-    fused = tensorflow_text.FastWordpieceTokenizer(
-        [vocabulary.UNK_TOKEN, "unused"], token_out_type=tf.int32
-    )
-    _, starts, ends = fused.tokenize_with_offsets(texts)
+    fused = tensorflow_text.FastBertNormalizer(model_buffer=tf.constant(model))
+    texts = fused.normalize(texts)
+    _, starts, ends = _fused_tokenizer().tokenize_with_offsets(texts)
     theirs = [
         [text[start:end] for start, end in zip(*spans, strict=True)]
         for text, *spans in zip(texts.numpy(), starts.to_list(), ends.to_list(), strict=True)
@@ -165,19 +200,20 @@ def ordinary_points(lowercase: bool) -> np.ndarray:
     entries = normalizer.entries(tf.constant(points)).numpy()
     ordinary = np.zeros(table.CODE_POINTS, bool)
     for point, entry_, a, b in zip(points, entries, ours.to_list(), theirs, strict=True):
-        context = point == table.CAPITAL_SIGMA or entry_ & table.MOVABLE
-        unspaced = any(first <= point <= last for first, last in UNSPACED_BLOCKS)
-        ordinary[point] = a == b and not context and not unspaced and is_settled(point, entry_)
+        context = (lowercase and point == table.CAPITAL_SIGMA) or entry_ & table.MOVABLE
+        apart = entry_ & (table.PUNCTUATION | table.SPACE) or not entry_ & table.LENGTH_MASK
+        remains = "".join(part.decode() for part in a)
+        ordinary[point] = a == b and not context and (apart or is_settled(remains))
     return ordinary
 
 
-def is_settled(point: int, entry_: int) -> bool:
-    """Whether every Unicode version since 3.2 treats a code point alike."""
-    category = unicodedata.category(chr(point))
-    old = unicodedata.ucd_3_2_0.category(chr(point))
-    plain = not entry_ >> table.PAYLOAD_SHIFT and entry_ & table.LENGTH_MASK == 1
-    plain = plain and not entry_ & (table.PUNCTUATION | table.SPACE)
-    return category != "Cn" and (category == old or (old == "Cn" and plain))
+def is_settled(text: str) -> bool:
+    """Whether every Unicode version since 3.2 puts the characters into the same category.
+
+    One that came later counts, as categories of characters that are there hardly ever change.
+    """
+    categories = [(unicodedata.category(c), unicodedata.ucd_3_2_0.category(c)) for c in text]
+    return all(now != "Cn" and then in (now, "Cn") for now, then in categories)
 
 
 def main() -> None:
@@ -188,17 +224,18 @@ def main() -> None:
         "unicode_version": np.array(unicodedata.unidata_version),
         "combining_classes": combining_classes(),
     }
-    for lowercase in (False, True):
-        for strip_accents in (False, True):
-            variant = build_variant(lowercase, strip_accents)
-            prefix = table.variant_name(lowercase, strip_accents)
-            arrays |= {f"{prefix}/{key}": value for key, value in variant.items()}
+    for lowercase, strip_accents in itertools.product((False, True), repeat=2):
+        variant = build_variant(lowercase, strip_accents)
+        prefix = table.variant_name(lowercase, strip_accents)
+        arrays |= {f"{prefix}/{key}": value for key, value in variant.items()}
     np.savez_compressed(path, **arrays)
     table.load_arrays.cache_clear()
     # The second pass needs the tables of the first.
-    for lowercase in (False, True):
-        prefix = table.variant_name(lowercase, lowercase)
-        arrays[f"{prefix}/ordinary"] = np.packbits(ordinary_points(lowercase))
+    for lowercase, strip_accents in itertools.product((False, True), repeat=2):
+        prefix = table.variant_name(lowercase, strip_accents)
+        model = normalizer_model(fused_mapping(lowercase, strip_accents))
+        arrays[f"{prefix}/fused"] = model
+        arrays[f"{prefix}/ordinary"] = np.packbits(ordinary_points(lowercase, strip_accents, model))
     np.savez_compressed(path, **arrays)
     print(f"{path}: Unicode {unicodedata.unidata_version}, {path.stat().st_size:,} bytes")
 

