@@ -47,11 +47,14 @@ from keras_bert_impl.layers.encoder_layer import BertEncoderLayer as BertEncoder
 from keras_bert_impl.layers.heads import MaskedLMHead as MaskedLMHead
 from keras_bert_impl.layers.heads import NextSentenceHead as NextSentenceHead
 from keras_bert_impl.layers.pooler import BertPooler as BertPooler
+from keras_bert_impl.layers.scalar_mix import ScalarMix as ScalarMix
 
 # isort: split
 # Models
 from keras_bert_impl.models.backbone import SIZES as SIZES
 from keras_bert_impl.models.backbone import BertBackbone as BertBackbone
+from keras_bert_impl.models.features import FEATURES as FEATURES
+from keras_bert_impl.models.features import BertFeatures as BertFeatures
 from keras_bert_impl.models.masked_lm import BertMaskedLM as BertMaskedLM
 from keras_bert_impl.models.multiple_choice import BertMultipleChoice as BertMultipleChoice
 from keras_bert_impl.models.multiple_choice_preprocessor import (
@@ -65,6 +68,8 @@ from keras_bert_impl.models.preprocessor import (
 )
 from keras_bert_impl.models.pretrainer import BertPretrainer as BertPretrainer
 from keras_bert_impl.models.text_classifier import BertTextClassifier as BertTextClassifier
+from keras_bert_impl.models.text_embedder import POOLINGS as POOLINGS
+from keras_bert_impl.models.text_embedder import BertTextEmbedder as BertTextEmbedder
 from keras_bert_impl.models.token_classifier import BertTokenClassifier as BertTokenClassifier
 from keras_bert_impl.models.token_classifier_preprocessor import (
     BertTokenClassifierPreprocessor as BertTokenClassifierPreprocessor,
@@ -87,6 +92,8 @@ from keras_bert_impl.training.resume import resume as resume
 from keras_bert_impl.training.schedules import SlantedTriangle as SlantedTriangle
 from keras_bert_impl.training.schedules import WarmupLinearDecay as WarmupLinearDecay
 from keras_bert_impl.training.stopwatch import Stopwatch as Stopwatch
+from keras_bert_impl.training.unfreezing import GradualUnfreezing as GradualUnfreezing
+from keras_bert_impl.training.unfreezing import freeze as freeze
 
 # isort: split
 # Checkpoints of other packages
