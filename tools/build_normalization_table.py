@@ -208,12 +208,15 @@ def ordinary_points(lowercase: bool, strip_accents: bool, model: np.ndarray) -> 
 
 
 def is_settled(text: str) -> bool:
-    """Whether every Unicode version since 3.2 puts the characters into the same category.
+    """Whether every Unicode version since 3.2 sees the characters as parts of words, or none does.
 
-    One that came later counts, as categories of characters that are there hardly ever change.
+    One that came later counts, as what characters are hardly ever changes.
     """
-    categories = [(unicodedata.category(c), unicodedata.ucd_3_2_0.category(c)) for c in text]
-    return all(now != "Cn" and then in (now, "Cn") for now, then in categories)
+    for char in text:
+        now, then = unicodedata.category(char), unicodedata.ucd_3_2_0.category(char)
+        if now == "Cn" or (then != "Cn" and any((now[0] == x) != (then[0] == x) for x in "CPZ")):
+            return False
+    return True
 
 
 def main() -> None:

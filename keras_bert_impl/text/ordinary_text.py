@@ -1,12 +1,12 @@
 """A quicker way for ordinary text, where it is known to give the same ids.
 
-tensorflow-text can normalize and cut a whole text in two ops. What they make of most code points
-is what the normalization table makes of them; these are marked in the table's file as ordinary,
-see tools/build_normalization_table.py. A text of nothing but ordinary characters may go this way.
+tensorflow-text can normalize and cut a whole text in two ops. Its normalizer is handed our own
+mapping; what its tokenizer then makes of most code points is what the normalization table makes of
+them. These are marked in the table's file as ordinary, see tools/build_normalization_table.py. A
+text of nothing but ordinary characters may go this way.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -14,8 +14,11 @@ import tensorflow as tf
 from keras_bert_impl.text import normalization
 from keras_bert_impl.text.vocabulary import CONTINUATION, UNK_TOKEN
 
-ASCII = r"[\t\n\r -~]*"
-ASCII_WITHOUT_BRACKET = r"[\t\n\r -Z\\-~]*"
+TEXTS = tf.TensorSpec([None], tf.string)
+IDS = tf.RaggedTensorSpec([None, None], tf.int32)
+CHOICE = tf.TensorSpec([None], tf.bool)
+
+FIRST_PRINTABLE, LAST_PRINTABLE = ord(" "), ord("~")
 
 
 class OrdinaryText:
@@ -26,6 +29,8 @@ class OrdinaryText:
         lowercase, strip_accents, split_on_cjk, max_chars_per_word: as in `BertTokenizer`.
         brackets_matter: bool. Whether `[` may open a special token; then no text that has one is
             ordinary.
+        other: function of (texts,) strings that gives a RaggedTensor (texts, None) int32, for
+            texts that are not ordinary.
     """
 
     def __init__(
@@ -36,22 +41,19 @@ class OrdinaryText:
         split_on_cjk: bool,
         max_chars_per_word: int,
         brackets_matter: bool,
+        other: Callable[[tf.Tensor], tf.RaggedTensor],
     ):
         import tensorflow_text
 
         self.lowercase = lowercase
         self.max_chars_per_word = max_chars_per_word
-        self._ascii = ASCII_WITHOUT_BRACKET if brackets_matter else ASCII
-        # tensorflow-text's normalizer lowercases and strips both, or neither.
-        self._beyond_ascii = lowercase == strip_accents
-        if self._beyond_ascii:
-            self._ordinary = _pattern(lowercase, split_on_cjk, brackets_matter)
-        self._normalizer: Any = None
+        self.brackets_matter = brackets_matter
+        self._other = other
+        name = normalization.variant_name(lowercase, strip_accents)
+        self._ordinary = _pattern(name, split_on_cjk, brackets_matter)
         with tf.device("cpu"), tf.init_scope():
-            if lowercase and strip_accents:
-                self._normalizer = tensorflow_text.FastBertNormalizer(
-                    lower_case_nfd_strip_accents=True
-                )
+            mapping = tf.constant(normalization.load_arrays()[f"{name}/fused"])
+            self._normalizer = tensorflow_text.FastBertNormalizer(model_buffer=mapping)
             self._op = tensorflow_text.FastWordpieceTokenizer(
                 list(vocabulary),
                 suffix_indicator=CONTINUATION,
@@ -60,56 +62,83 @@ class OrdinaryText:
                 unknown_token=UNK_TOKEN,
             )
 
-    def tokenize(self, texts: tf.Tensor, other) -> tf.RaggedTensor:
-        """Cut ordinary texts the quick way, all others by another function.
+        self._tokenize_mixed_apart = _apart(self._tokenize_mixed, TEXTS)
+        self._with_others_apart = _apart(self._with_others, TEXTS, IDS, CHOICE)
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Cut ordinary texts the quick way, all others by the function given.
 
         Args:
             texts: (texts,) strings.
-            other: function of (texts,) strings that gives a RaggedTensor (texts, None) int32.
 
         Returns:
             RaggedTensor (texts, None) int32.
         """
-        is_ascii = tf.strings.regex_full_match(texts, self._ascii)
         return tf.cond(
-            tf.reduce_all(is_ascii),
+            self._are_printable_ascii(texts),
             lambda: self._op.tokenize(self._lower(texts)),
-            lambda: self._tokenize_mixed(texts, is_ascii, other),
+            lambda: self._tokenize_mixed_apart(texts),
         )
 
-    def _tokenize_mixed(self, texts, is_ascii, other):
-        if self._beyond_ascii:
-            ordinary = tf.strings.regex_full_match(texts, self._ordinary)
-            normalized = tf.where(ordinary, texts, "")
-            if self._normalizer:
-                normalized = self._normalizer.normalize(normalized)
-        else:
-            ordinary = is_ascii
-            normalized = self._lower(tf.where(ordinary, texts, ""))
+    def _tokenize_mixed(self, texts):
+        ordinary = tf.strings.regex_full_match(texts, self._ordinary)
+        normalized = self._normalizer.normalize(tf.where(ordinary, texts, ""))
         ids, starts, ends = self._op.tokenize_with_offsets(normalized)
         # The op's limit is in bytes. Where it was met, it may have been by too few characters.
-        met = tf.reduce_any(ends.values - starts.values > self.max_chars_per_word)
-        ordinary &= ~met
+        met = ends.values - starts.values > self.max_chars_per_word  # (pieces,)
         return tf.cond(
-            tf.reduce_all(ordinary),
+            tf.reduce_all(ordinary) & ~tf.reduce_any(met),
             lambda: ids,
-            lambda: _with_others(texts, ids, ordinary, other),
+            lambda: self._with_others_apart(texts, ids, ordinary & ~_any(ids.with_values(met))),
         )
+
+    def _with_others(self, texts, ids, ordinary):
+        """The ids of ordinary texts, and what the other function gives for the others."""
+        kinds = [tf.where(ordinary)[:, 0], tf.where(~ordinary)[:, 0]]
+        parts = [tf.gather(ids, kinds[0]), self._other(tf.gather(texts, kinds[1]))]
+        return tf.gather(tf.concat(parts, 0), tf.math.invert_permutation(tf.concat(kinds, 0)))
+
+    def _are_printable_ascii(self, texts):
+        # As one row of bytes: much quicker than to match each text.
+        characters = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
+        # What lies below wraps around.
+        place = characters - FIRST_PRINTABLE
+        printable = tf.reduce_max(place) <= LAST_PRINTABLE - FIRST_PRINTABLE
+        if self.brackets_matter:
+            printable &= ~tf.reduce_any(characters == ord("["))
+        return printable
 
     def _lower(self, texts):
         return tf.strings.lower(texts) if self.lowercase else texts
 
 
-def _with_others(texts, ids, ordinary, other):
-    """The ids of ordinary texts, and what another function gives for the others."""
-    kinds = [tf.where(ordinary)[:, 0], tf.where(~ordinary)[:, 0]]
-    parts = [tf.gather(ids, kinds[0]), other(tf.gather(texts, kinds[1]))]
-    return tf.gather(tf.concat(parts, 0), tf.math.invert_permutation(tf.concat(kinds, 0)))
+def _any(rows: tf.RaggedTensor) -> tf.Tensor:
+    """Whether any value of each row is true."""
+    counts = tf.pad(tf.cumsum(tf.cast(rows.values, tf.int32)), [[1, 0]])
+    counts = tf.gather(counts, rows.row_splits)
+    return counts[1:] > counts[:-1]
 
 
-def _pattern(lowercase: bool, split_on_cjk: bool, brackets_matter: bool) -> str:
-    """A regular expression that ordinary texts match in full."""
-    name = normalization.variant_name(lowercase, lowercase)
+def _apart(function, *signature):
+    """The same as a graph of its own, which costs nothing where a `tf.cond` passes it over.
+
+    The operations of a branch that is not taken are visited one by one otherwise.
+    """
+
+    def on_cpu(*arguments):
+        with tf.device("cpu"):
+            return function(*arguments)
+
+    return tf.function(
+        on_cpu,
+        input_signature=signature,
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+    )
+
+
+def _pattern(name: str, split_on_cjk: bool, brackets_matter: bool) -> str:
+    """A regular expression that ordinary texts match in full, by the name of the table's variant."""
     arrays = normalization.load_arrays()
     ordinary = np.unpackbits(arrays[f"{name}/ordinary"]).astype(bool)
     if not split_on_cjk:

@@ -170,6 +170,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
             self.split_on_cjk,
             self.max_chars_per_word,
             brackets_matter=self.special_tokens_in_strings or self.preserve_unused_tokens,
+            other=self._tokenize_by_table,
         )
         self._lookup = _Lookup(vocabulary)
         self._update_special_token_ids()
@@ -243,7 +244,7 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
             return _map_flat(self._tokenize, texts)
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        ids = self._ordinary_text.tokenize(texts, self._tokenize_by_table)
+        ids = self._ordinary_text.tokenize(texts)
         return ids.with_values(self._as_output(ids.values))
 
     def _tokenize_by_table(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.data.windows import cut_windows, is_best_window, windows
 
-LENGTHS = [*range(40), 257]
+LENGTHS = [*range(40), 257, 300]
 
 
 def lists(result):
@@ -73,7 +73,9 @@ def test_the_best_window_by_hand():
     ]
 
 
-@pytest.mark.parametrize(("room", "stride"), [(1, 1), (5, 1), (5, 2), (4, 3), (7, 9), (120, 50)])
+@pytest.mark.parametrize(
+    ("room", "stride"), [(1, 1), (5, 1), (5, 2), (4, 3), (7, 9), (120, 50), (210, 200)]
+)
 def test_the_best_window_is_the_references(reference_is_best, room, stride):
     span = collections.namedtuple("span", ["start", "length"])
     made = windows(LENGTHS, room, stride)
