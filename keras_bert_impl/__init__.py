@@ -67,6 +67,10 @@ from keras_bert_impl.models.preprocessor import (
     BertPretrainerPreprocessor as BertPretrainerPreprocessor,
 )
 from keras_bert_impl.models.pretrainer import BertPretrainer as BertPretrainer
+from keras_bert_impl.models.question_answering import BertQuestionAnswering as BertQuestionAnswering
+from keras_bert_impl.models.question_answering_preprocessor import (
+    BertQuestionAnsweringPreprocessor as BertQuestionAnsweringPreprocessor,
+)
 from keras_bert_impl.models.text_classifier import BertTextClassifier as BertTextClassifier
 from keras_bert_impl.models.text_embedder import POOLINGS as POOLINGS
 from keras_bert_impl.models.text_embedder import BertTextEmbedder as BertTextEmbedder

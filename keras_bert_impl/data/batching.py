@@ -47,14 +47,16 @@ def batches_of_like_length(
 
     def sorted_batches(*pool):
         lengths = row_lengths(pool[0]["padding_mask"])
+        lengths = -(-lengths // length_multiple) * length_multiple
+        # Rows of one such length stay in the order that they came in, which is random: where
+        # short texts are of one class and long ones of another, batches are still mixed.
         order = tf.argsort(lengths, stable=True)
         starts = tf.range(0, tf.size(order), batch_size)
         full = tf.shape(pool[0]["padding_mask"])[-1]
 
         def batch(start):
             rows = order[start : start + batch_size]
-            longest = tf.gather(lengths, rows[-1])
-            longest = tf.minimum(-(-longest // length_multiple) * length_multiple, full)
+            longest = tf.minimum(tf.gather(lengths, rows[-1]), full)
             x, *targets = tf.nest.map_structure(lambda t: tf.gather(t, rows), pool)
             x = {n: t[..., :longest] if n in _BY_TOKEN else t for n, t in x.items()}
             if targets_by_token:

@@ -63,6 +63,15 @@ def test_pretraining_and_masked_lm_train(trained):
     assert np.isfinite(result["pretraining"] + result["masked_lm"]).all()
 
 
+@pytest.mark.parametrize(
+    "name", ["token_classifier", "question_answering", "multiple_choice", "text_embedder"]
+)
+def test_the_other_heads_learn_from_ids(trained, name):
+    losses = trained[2]["tasks"][name]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
 def test_jax_says_where_to_export(trained):
     folder, _, result = trained
     assert "jax is running. Save the task with save_to_preset()" in result["export"]

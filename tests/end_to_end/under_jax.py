@@ -33,6 +33,43 @@ def fit(classifier):
     return losses + classifier.fit(small.prepared(), LABELS, **options).history["loss"]
 
 
+def tasks():
+    """The other heads, each with prepared ids and its targets."""
+    x = small.prepared()
+    by_token = x["token_ids"] % 3
+    choices = {name: rows.reshape(2, 2, -1) for name, rows in x.items()}
+
+    def backbone():
+        return small.backbone(num_layers=1, dropout=0.0)
+
+    return {
+        "token_classifier": (
+            kbi.BertTokenClassifier(backbone(), num_classes=3),
+            x,
+            by_token,
+            x["padding_mask"].astype("float32"),
+        ),
+        "question_answering": (
+            kbi.BertQuestionAnswering(backbone()),
+            x,
+            np.array([[1, 2], [0, 0], [2, 2], [1, 3]]),
+            None,
+        ),
+        "multiple_choice": (
+            kbi.BertMultipleChoice(backbone()),
+            choices,
+            np.array([1, 0]),
+            None,
+        ),
+        "text_embedder": (
+            kbi.BertTextEmbedder(backbone()),
+            x,
+            np.random.default_rng(0).normal(size=(4, 16)).astype("float32"),
+            None,
+        ),
+    }
+
+
 def main(folder):
     result = {"backend": keras.backend.backend()}
     classifier = keras.saving.load_model(folder / "start.keras")
@@ -51,6 +88,12 @@ def main(folder):
         small.backbone(num_layers=1), kbi.BertMaskedLMPreprocessor(small.tokenizer(), 12)
     )
     result["masked_lm"] = masked_lm.fit(small.TEXTS, verbose=0).history["loss"]
+
+    result["tasks"] = {}
+    for name, (task, x, y, weights) in tasks().items():
+        task.compile(kbi.BertAdamW(1e-2))
+        options = {"sample_weight": weights, "epochs": 4, "batch_size": 4, "verbose": 0}
+        result["tasks"][name] = task.fit(x, y, **options).history["loss"]
 
     result["export"] = error_of(lambda: classifier.export(folder / "exported"))
     result["multi_worker"] = error_of(lambda: kbi.distribution_scope("multi_worker"))

@@ -13,9 +13,12 @@ pytest.importorskip("transformers")
 from keras_bert_impl import (  # noqa: E402
     BertBackbone,
     BertMaskedLM,
+    BertMultipleChoice,
     BertNextSentence,
     BertPretrainer,
+    BertQuestionAnswering,
     BertTextClassifier,
+    BertTokenClassifier,
 )
 from keras_bert_impl.checkpoints import loading  # noqa: E402
 from tests.checkpoints import toys  # noqa: E402
@@ -29,6 +32,9 @@ CLASSES = {
     "BertForPreTraining": BertPretrainer,
     "BertForNextSentencePrediction": BertNextSentence,
     "BertForSequenceClassification": BertTextClassifier,
+    "BertForTokenClassification": BertTokenClassifier,
+    "BertForQuestionAnswering": BertQuestionAnswering,
+    "BertForMultipleChoice": BertMultipleChoice,
 }
 
 
@@ -51,6 +57,8 @@ def answers(model, inputs):
             }
         return {"logits": outputs}
     outputs = model(inputs)
+    if isinstance(model, BertQuestionAnswering):
+        return {"start_logits": outputs[:, 0], "end_logits": outputs[:, 1]}
     if isinstance(outputs, dict):
         return {
             "last_hidden_state": outputs["sequence_output"],
@@ -65,16 +73,19 @@ def test_transformers_opens_it(tmp_path, architecture, hidden_act):
     start = toys.write_hugging_face(
         tmp_path / "in", architecture, hidden_act=hidden_act, layer_norm_eps=1e-3
     )
-    if architecture == "BertForSequenceClassification":
+    if architecture in ("BertForSequenceClassification", "BertForTokenClassification"):
         start = toys.write_hugging_face(
             start, architecture, id2label={"0": "a", "1": "b", "2": "c"}, layer_norm_eps=1e-3
         )
     model = CLASSES[architecture].from_preset(start)
     checkpoint = loading.read_checkpoint(start)  # a backbone has no tokenizer
     loading.save_checkpoint(checkpoint, tmp_path / "out", "hugging_face")
-    theirs = run(tmp_path / "out", architecture, tmp_path, texts=TEXTS, **toys.inputs())
+    inputs = toys.inputs()
+    if architecture == "BertForMultipleChoice":  # each row with itself, turned around
+        inputs = {name: np.stack([x, x[::-1]], axis=1) for name, x in inputs.items()}
+    theirs = run(tmp_path / "out", architecture, tmp_path, texts=TEXTS, **inputs)
     assert theirs["complaints"].tolist() == []
-    for name, ours in answers(model, toys.inputs()).items():
+    for name, ours in answers(model, inputs).items():
         toys.assert_close(ours, theirs[name])
     expected = [[2, 8, 9, 3], [2, 5, 6, 7, 8, 3], [2, 3], [2, 8, 9, 1, 4, 3]]
     for row, want in zip(theirs["tokenizer_ids"].tolist(), expected, strict=True):
