@@ -11,6 +11,7 @@ from keras_bert_impl.text.vocabulary import train_vocabulary as train_vocabulary
 
 # isort: split
 # Ids to batches
+from keras_bert_impl.data.answer_spans import Answer as Answer
 from keras_bert_impl.data.conll import TaggedSentences as TaggedSentences
 from keras_bert_impl.data.conll import read_conll as read_conll
 from keras_bert_impl.data.conll import write_conll as write_conll
@@ -35,6 +36,12 @@ from keras_bert_impl.data.sources import check_numbers as check_numbers
 from keras_bert_impl.data.sources import check_text_file as check_text_file
 from keras_bert_impl.data.sources import read_documents as read_documents
 from keras_bert_impl.data.sources import read_table as read_table
+from keras_bert_impl.data.squad import SquadQuestion as SquadQuestion
+from keras_bert_impl.data.squad import SquadTraining as SquadTraining
+from keras_bert_impl.data.squad import read_squad as read_squad
+from keras_bert_impl.data.squad import squad_inputs as squad_inputs
+from keras_bert_impl.data.squad import squad_training as squad_training
+from keras_bert_impl.data.squad import write_squad_answers as write_squad_answers
 from keras_bert_impl.data.swag import SwagExamples as SwagExamples
 from keras_bert_impl.data.swag import read_swag as read_swag
 
@@ -81,6 +88,12 @@ from keras_bert_impl.models.token_classifier_preprocessor import (
 
 # isort: split
 # Training
+from keras_bert_impl.training.answer_metrics import answer_f1 as answer_f1
+from keras_bert_impl.training.answer_metrics import best_thresholds as best_thresholds
+from keras_bert_impl.training.answer_metrics import exact_match as exact_match
+from keras_bert_impl.training.answer_metrics import normalize_answer as normalize_answer
+from keras_bert_impl.training.answer_metrics import squad_1_scores as squad_1_scores
+from keras_bert_impl.training.answer_metrics import squad_2_scores as squad_2_scores
 from keras_bert_impl.training.classification_metrics import confusion_table as confusion_table
 from keras_bert_impl.training.classification_metrics import label_table as label_table
 from keras_bert_impl.training.classification_metrics import measure_answers as measure_answers

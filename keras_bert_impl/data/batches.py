@@ -29,6 +29,9 @@ def as_arrays(nested):
         return None
     if isinstance(nested, dict):
         return {key: as_arrays(value) for key, value in nested.items()}
+    if isinstance(nested, list) and nested and isinstance(nested[0], str):
+        # Python's strings: numpy's own would give every text the room of the longest.
+        return np.array(nested, object)
     return np.asarray(nested)
 
 

@@ -190,11 +190,15 @@ class BertTask(keras_hub.models.Task):
             dataset = self._grouped_dataset(x, y, sample_weight, batch_size or BATCH_SIZE)
         else:
             dataset = self.prepared_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
+            if not isinstance(x, tf.data.Dataset):
+                dataset = with_known_length(dataset)
         if validation_data is not None and not isinstance(validation_data, tf.data.Dataset):
             held_x, held_y, held_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = self.prepared_dataset(held_x, held_y, held_weight, batch_size)
         elif validation_data is not None:
-            validation_data = with_known_length(self.prepared_dataset(validation_data))
+            validation_data = self.prepared_dataset(validation_data)
+        if validation_data is not None:
+            validation_data = with_known_length(validation_data)
         with warnings.catch_warnings():
             if not self.uses_pooler:
                 message = "Gradients do not exist for variables .*pooler"
