@@ -11,8 +11,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 quickstart: $(VENV)/quickstart
 	$(BIN)/python recipes/quickstart.py
 
+# A file at a time on each of two cores: most tests build graphs, which takes one.
 test: $(VENV)/test lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/test
 	$(BIN)/ruff format --check .

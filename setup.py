@@ -18,6 +18,7 @@ TEST = [
     "jax>=0.4.34",
     "mypy>=1.13",
     "pytest>=8.0",
+    "pytest-xdist>=3.5",
     "ruff>=0.8",
     "safetensors>=0.4",
 ]
