@@ -86,7 +86,8 @@ def test_transformers_opens_it(tmp_path, architecture, hidden_act):
     theirs = run(tmp_path / "out", architecture, tmp_path, texts=TEXTS, **inputs)
     assert theirs["complaints"].tolist() == []
     for name, ours in answers(model, inputs).items():
-        toys.assert_close(ours, theirs[name])
+        # Heads of the toys have weights about 1, so their logits are large.
+        toys.assert_close(ours, theirs[name], 1e-5 * max(1.0, np.abs(theirs[name]).max()))
     expected = [[2, 8, 9, 3], [2, 5, 6, 7, 8, 3], [2, 3], [2, 8, 9, 1, 4, 3]]
     for row, want in zip(theirs["tokenizer_ids"].tolist(), expected, strict=True):
         assert [id for id in row if id >= 0] == want
