@@ -116,6 +116,7 @@ from keras_bert_impl.training.unfreezing import freeze as freeze
 # Checkpoints of other packages
 from keras_bert_impl.checkpoints.checkpoint import LoadReport as LoadReport
 from keras_bert_impl.checkpoints.keras_hub import to_keras_hub as to_keras_hub
+from keras_bert_impl.checkpoints.loading import load_task as load_task
 from keras_bert_impl.checkpoints.loading import load_tokenizer as load_tokenizer
 from keras_bert_impl.checkpoints.loading import read_checkpoint as read_checkpoint
 from keras_bert_impl.checkpoints.loading import save_checkpoint as save_checkpoint

@@ -1,4 +1,4 @@
-r"""Write a fine-tuned classifier as a SavedModel that takes raw strings (docs/serving.md).
+r"""Write a fine-tuned task as a SavedModel that takes raw strings (docs/serving.md).
 
 python recipes/export.py --model=runs/classifier/model --output=runs/served/1
 """
@@ -7,14 +7,14 @@ from absl import app, flags
 
 import keras_bert_impl as kbi
 
-_MODEL = flags.DEFINE_string("model", None, "Preset folder of the classifier.", required=True)
+_MODEL = flags.DEFINE_string("model", None, "Preset folder of the task.", required=True)
 _OUTPUT = flags.DEFINE_string(
     "output", None, "New folder; TF Serving wants it named by a version number.", required=True
 )
 
 
 def main(_):
-    kbi.BertTextClassifier.from_preset(_MODEL.value).export(_OUTPUT.value)
+    kbi.load_task(_MODEL.value).export(_OUTPUT.value)
     print(f"Wrote {_OUTPUT.value}")
 
 

@@ -125,6 +125,33 @@ def _class_of_ours(folder: pathlib.Path):
     return keras.saving.get_registered_object(config["registered_name"])
 
 
+def load_task(preset: str | os.PathLike, **kwargs):
+    """A preset of this package as whatever it was saved from.
+
+    Args:
+        preset: as in `BertBackbone.from_preset`, but of this package.
+        **kwargs: as in that class's `from_preset`.
+
+    Returns:
+        The task, or the backbone.
+
+    Raises:
+        FileNotFoundError: where nothing is there.
+        CheckpointError: for another package's format, which does not say what is to be made of it.
+
+    Example:
+
+    >>> load_task("my_classifier").export("served/1")
+    """
+    with local_folder(preset) as folder:
+        if recognize(folder) != OURS:
+            raise CheckpointError(
+                f"{preset}: not a preset of this package. Say what it is to become: "
+                "BertTextClassifier.from_preset, say."
+            )
+        return _class_of_ours(pathlib.Path(folder)).from_preset(str(folder), **kwargs)
+
+
 def settle_classes(preset: str | os.PathLike, kwargs: dict) -> None:
     """Make arguments for another number of classes an explicit choice, for a preset of ours.
 

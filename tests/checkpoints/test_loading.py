@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bert_impl as kbi
-from keras_bert_impl import BertBackbone, BertMaskedLM, BertTextClassifier
+from keras_bert_impl import BertBackbone, BertMaskedLM, BertTextClassifier, BertTokenClassifier
 from keras_bert_impl.checkpoints import loading
 from keras_bert_impl.checkpoints.parts import CheckpointError
 from tests.checkpoints import toys
@@ -148,3 +148,15 @@ def test_the_tokenizer_of_a_preset_of_ours_keeps_every_option_and_reads_no_weigh
     again = kbi.load_tokenizer(tmp_path)
     assert again.get_config() == tokenizer.get_config()
     assert not kbi.load_tokenizer(tmp_path, lowercase=False).lowercase
+
+
+def test_a_preset_comes_back_as_what_it_was(tmp_path):
+    start = toys.write_hugging_face(tmp_path / "in", "BertForTokenClassification")
+    tagger = BertTokenClassifier.from_preset(start)
+    tagger.save_to_preset(str(tmp_path / "tagger"))
+    again = loading.load_task(tmp_path / "tagger")
+    assert type(again) is BertTokenClassifier
+    words = [["the", "cat"], ["unaffable"]]
+    assert again.predict(words, verbose=0) == tagger.predict(words, verbose=0)
+    with pytest.raises(CheckpointError, match="not a preset of this package"):
+        loading.load_task(start)
