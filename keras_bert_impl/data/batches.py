@@ -23,6 +23,14 @@ def refuse_tuple(x):
     return x
 
 
+def is_prepared(x) -> bool:
+    """Whether x is prepared ids, or a dataset of batches of these."""
+    if isinstance(x, tf.data.Dataset):
+        x = x.element_spec
+        x = x[0] if isinstance(x, tuple) else x
+    return isinstance(x, dict) and "token_ids" in x
+
+
 def as_arrays(nested):
     """Leaves to numpy arrays. Lists are arrays here, not structure, as in `tf.data`."""
     if nested is None:

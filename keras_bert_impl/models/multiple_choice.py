@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.data.batches import refuse_tuple
-from keras_bert_impl.layers.initialization import kernel_initializer
+from keras_bert_impl.layers.initialization import dense
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.models.multiple_choice_preprocessor import (
     BertMultipleChoicePreprocessor,
@@ -99,12 +99,7 @@ class BertMultipleChoice(BertTask):
         self.output_dropout = keras.layers.Dropout(
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
-        self.output_dense = keras.layers.Dense(
-            1,
-            kernel_initializer=kernel_initializer(backbone.initializer_range),
-            dtype=backbone.dtype_policy,
-            name="output_dense",
-        )
+        self.output_dense = dense(backbone, 1, "output_dense")
 
         # Functional model
         inputs = {

@@ -6,9 +6,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.data.answer_spans import Answer, answer_list
-from keras_bert_impl.data.batches import as_arrays, dataset_of_arrays, refuse_tuple
+from keras_bert_impl.data.batches import as_arrays, dataset_of_arrays, is_prepared, refuse_tuple
 from keras_bert_impl.data.best_answers import best_answers
-from keras_bert_impl.layers.initialization import kernel_initializer
+from keras_bert_impl.layers.initialization import dense
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.models.question_answering_preprocessor import BertQuestionAnsweringPreprocessor
 from keras_bert_impl.models.task import BATCH_SIZE, BertTask
@@ -89,12 +89,7 @@ class BertQuestionAnswering(BertTask):
         # Layers
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.output_dense = keras.layers.Dense(
-            2,
-            kernel_initializer=kernel_initializer(backbone.initializer_range),
-            dtype=backbone.dtype_policy,
-            name="output_dense",
-        )
+        self.output_dense = dense(backbone, 2, "output_dense")
 
         # Functional model
         sequence_output = backbone(backbone.input)["sequence_output"]
@@ -137,7 +132,7 @@ class BertQuestionAnswering(BertTask):
         Where x is a dataset of batches of questions, batches have as many windows as the first
         of those has questions.
         """
-        if _is_prepared(x):
+        if is_prepared(x):
             if y is not None and not isinstance(x, tf.data.Dataset):
                 _check_positions(as_arrays(y), np.shape(x["token_ids"])[-1])
             return super().prepared_dataset(x, y, sample_weight, batch_size, shuffle)
@@ -187,7 +182,7 @@ class BertQuestionAnswering(BertTask):
         return values
 
     def _one_batch(self, x, y, sample_weight):
-        if _is_prepared(x):
+        if is_prepared(x):
             return super()._one_batch(x, y, sample_weight)
         questions = self._questions(x, y, sample_weight, batch_size=_ALL)
         dataset = super().prepared_dataset(self._preprocessed(questions))
@@ -207,7 +202,7 @@ class BertQuestionAnswering(BertTask):
         Returns:
             A list of `Answer`, one a question, in order; or (rows, 2, length) logits.
         """
-        if _is_prepared(x):
+        if is_prepared(x):
             return super().predict(x, batch_size, verbose=verbose, **kwargs)
         if kwargs:
             raise ValueError(f"predict() of questions takes no {', '.join(kwargs)}.")
@@ -227,7 +222,7 @@ class BertQuestionAnswering(BertTask):
 
     def predict_on_batch(self, x, **kwargs):
         """As `predict`, without progress."""
-        if _is_prepared(x):
+        if is_prepared(x):
             return super().predict_on_batch(x, **kwargs)
         return self.predict(x, verbose=0, **kwargs)
 
@@ -314,12 +309,6 @@ class BertQuestionAnswering(BertTask):
             "max_answer_length": self.max_answer_length,
             "null_threshold": self.null_threshold,
         }
-
-
-def _is_prepared(x) -> bool:
-    if isinstance(x, tf.data.Dataset):
-        x = x.element_spec[0] if isinstance(x.element_spec, tuple) else x.element_spec
-    return isinstance(x, dict) and "token_ids" in x
 
 
 def _check_positions(y, length: int) -> None:

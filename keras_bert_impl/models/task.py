@@ -12,6 +12,7 @@ from keras_bert_impl.data.batches import (
     check_id_arrays,
     check_id_batch,
     dataset_of_arrays,
+    is_prepared,
     refuse_tuple,
     split_arrays,
     with_known_length,
@@ -208,9 +209,7 @@ class BertTask(keras_hub.models.Task):
 
     def _groups_by_length(self, x) -> bool:
         """Whether x is raw text, rows of which are padded no further than a batch needs."""
-        is_raw = not isinstance(x, tf.data.Dataset) and not (
-            isinstance(x, dict) and "token_ids" in x
-        )
+        is_raw = not (isinstance(x, tf.data.Dataset) or is_prepared(x))
         padding = getattr(self.preprocessor, "padding", None)
         return is_raw and padding == "longest" and not self.draws_targets
 
@@ -288,15 +287,13 @@ class BertTask(keras_hub.models.Task):
                 raise ValueError("x is missing.")
             if y is not None:
                 self.check_labels(y)
-            if isinstance(x, dict) and "token_ids" in x:
+            if is_prepared(x):
                 check_id_arrays(x, self._tables, self.backbone.max_sequence_length)
             dataset = dataset_of_arrays(
                 x, y, sample_weight, batch_size=batch_size or BATCH_SIZE, shuffle=shuffle
             )
 
-        first = dataset.element_spec
-        first = first[0] if isinstance(first, tuple) else first
-        if not (isinstance(first, dict) and "token_ids" in first):
+        if not is_prepared(dataset):
             dataset = self._preprocessed(dataset)
         return _map(dataset, self._check_batch).prefetch(2)
 

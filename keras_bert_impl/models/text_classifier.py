@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.layers.initialization import kernel_initializer
+from keras_bert_impl.layers.initialization import dense
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.models.preprocessor import BertPreprocessor
 from keras_bert_impl.models.task import BertTask
@@ -91,12 +91,7 @@ class BertTextClassifier(BertTask):
         self.output_dropout = keras.layers.Dropout(
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
-        self.output_dense = keras.layers.Dense(
-            num_classes,
-            kernel_initializer=kernel_initializer(backbone.initializer_range),
-            dtype=backbone.dtype_policy,
-            name="output_dense",
-        )
+        self.output_dense = dense(backbone, num_classes, "output_dense")
 
         # Functional model
         pooled = backbone(backbone.input)["pooled_output"]

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.data.batches import refuse_tuple
+from keras_bert_impl.data.batches import is_prepared, refuse_tuple
 from keras_bert_impl.data.entities import OUTSIDE, Entity, entities_of
 from keras_bert_impl.data.tagged_words import (
     array_of_rows,
@@ -21,7 +21,7 @@ from keras_bert_impl.data.word_alignment import (
     likeliest_classes,
     split_words,
 )
-from keras_bert_impl.layers.initialization import kernel_initializer
+from keras_bert_impl.layers.initialization import dense
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.models.task import BATCH_SIZE, BertTask
 from keras_bert_impl.models.text_classifier import check_class_labels
@@ -101,12 +101,7 @@ class BertTokenClassifier(BertTask):
         self.output_dropout = keras.layers.Dropout(
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
-        self.output_dense = keras.layers.Dense(
-            num_classes,
-            kernel_initializer=kernel_initializer(backbone.initializer_range),
-            dtype=backbone.dtype_policy,
-            name="output_dense",
-        )
+        self.output_dense = dense(backbone, num_classes, "output_dense")
 
         # Functional model
         sequence = backbone(backbone.input)["sequence_output"]  # (batch, length, hidden_dim)
@@ -134,7 +129,7 @@ class BertTokenClassifier(BertTask):
         """As `keras.Model.fit`, of words and their labels; see the class and `BertTask.fit`."""
         if y is None and x is not None and not isinstance(x, tf.data.Dataset):
             raise ValueError("y is missing: the labels of the words, a list for each sentence.")
-        if kwargs.get("validation_split") and not _is_prepared(x) and x is not None:
+        if kwargs.get("validation_split") and not is_prepared(x) and x is not None:
             # Rows that can be sliced.
             x, y, sample_weight = (
                 rows if rows is None else array_of_rows(rows)
@@ -146,7 +141,7 @@ class BertTokenClassifier(BertTask):
         self, x, y=None, sample_weight=None, batch_size=None, shuffle=False
     ) -> tf.data.Dataset:
         """As `BertTask.prepared_dataset`; a batch of words has `batch_size` windows."""
-        if x is None or isinstance(x, tf.data.Dataset) or _is_prepared(x):
+        if x is None or isinstance(x, tf.data.Dataset) or is_prepared(x):
             _check_has_weights(x, y, sample_weight)
             return super().prepared_dataset(x, y, sample_weight, batch_size, shuffle)
         rows = self._windows(x, y, sample_weight)
@@ -186,7 +181,7 @@ class BertTokenClassifier(BertTask):
         return words
 
     def _one_batch(self, x, y, sample_weight):
-        if _is_prepared(x):
+        if is_prepared(x):
             return super()._one_batch(x, y, sample_weight)
         # All windows of long sentences, of which there may be more than sentences.
         num_windows = int(self._windows(x, None, None).nrows())
@@ -210,7 +205,7 @@ class BertTokenClassifier(BertTask):
             for each word. A word that is nothing to the tokenizer (U+200B, a lone accent) is
             `"O"`, or the first class where there is no such class.
         """
-        if x is None or _is_prepared(x):
+        if x is None or is_prepared(x):
             return super().predict(x, batch_size, verbose=verbose, **kwargs)
         if kwargs:
             raise ValueError(f"predict() of words takes no {', '.join(kwargs)}.")
@@ -229,7 +224,7 @@ class BertTokenClassifier(BertTask):
 
     def predict_on_batch(self, x, **kwargs):
         """As `predict`, all at a time."""
-        if _is_prepared(x):
+        if is_prepared(x):
             return super().predict_on_batch(x, **kwargs)
         return self.predict(x, batch_size=int(self._words(x).nrows()), verbose=0, **kwargs)
 
@@ -317,19 +312,11 @@ class BertTokenClassifier(BertTask):
         }
 
 
-def _is_prepared(x) -> bool:
-    """Whether x is prepared ids, or a dataset of batches of these."""
-    if isinstance(x, tf.data.Dataset):
-        x = x.element_spec
-        x = x[0] if isinstance(x, tuple) else x
-    return isinstance(x, dict) and "token_ids" in x
-
-
 def _check_has_weights(x, y, sample_weight) -> None:
     """Raise where labels of prepared ids come without weights: all padding would count."""
     if isinstance(x, tf.data.Dataset):
         spec = x.element_spec
-        without = _is_prepared(x) and isinstance(spec, tuple) and len(spec) == 2
+        without = is_prepared(x) and isinstance(spec, tuple) and len(spec) == 2
     else:
         without = y is not None and np.shape(sample_weight) != np.shape(y)
     if without:
