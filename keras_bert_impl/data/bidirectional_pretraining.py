@@ -99,14 +99,14 @@ def bidirectional_pretraining_dataset(
         words = split_words(window.flat_values).with_row_splits_dtype(tf.int64)
         words = tf.ragged.boolean_mask(words, words.row_lengths() > 0)
         rows = cut_windows(words, windows(words.row_lengths(), max_words, stride=max_words))
-        return rows.to_tensor("", [None, max_words]), rows.row_lengths()
+        return rows.to_tensor("", shape=[None, max_words]), rows.row_lengths()
 
     def to_inputs(words, lengths):
         rows = tf.RaggedTensor.from_tensor(words, lengths)
         characters, padding_mask = sentence_characters(rows, max_characters, max_words + 2)
         begin = tf.fill([rows.nrows(), 1], BEGIN_ID)
         ids = tf.concat([begin, vocabulary.ids(rows), tf.ones_like(begin) * END_ID], axis=1)
-        ids = ids.to_tensor(0, [None, max_words + 2])
+        ids = ids.to_tensor(0, shape=[None, max_words + 2])
         for tensor in (characters, padding_mask, ids):
             tensor.set_shape([words.shape[0], *tensor.shape[1:]])  # known, if batches are equal
         x = {"characters": characters, "padding_mask": padding_mask}

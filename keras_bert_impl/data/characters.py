@@ -46,7 +46,7 @@ def word_characters(words, max_characters: int = MAX_CHARACTERS) -> tf.RaggedTen
         numbers = single.with_values(tf.reshape(numbers, [-1]))[:, : max_characters - 2]
         ends = tf.ones([tf.size(words.values), 1], tf.int32)
         rows = tf.concat([ends * BEGIN_OF_WORD, numbers, ends * END_OF_WORD], axis=1)
-        return words.with_values(rows.to_tensor(AFTER_WORD, [None, max_characters]))
+        return words.with_values(rows.to_tensor(AFTER_WORD, shape=[None, max_characters]))
 
 
 def mark_characters(mark: int, max_characters: int = MAX_CHARACTERS) -> tf.Tensor:
@@ -95,7 +95,7 @@ def sentence_characters(
         )
 
     rows = tf.concat([every_row(BEGIN_OF_SENTENCE), inner, every_row(END_OF_SENTENCE)], axis=1)
-    characters = rows.to_tensor(0, [None, length, max_characters])
+    characters = rows.to_tensor(0, shape=[None, length, max_characters])
     padding_mask = tf.sequence_mask(words.row_lengths() + 2, tf.shape(characters)[1])
     padding_mask.set_shape(characters.shape[:2])
     return characters, padding_mask

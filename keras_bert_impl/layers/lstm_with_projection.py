@@ -147,6 +147,10 @@ class ProjectedLSTM(keras.layers.Layer):
         output = self.recurrence(gates, mask=padding_mask)  # (batch, length, projection_dim)
         return ops.flip(output, axis=1) if self.backward else output
 
+    def compute_mask(self, *_):
+        """None: the mask is an input here, not something that Keras carries along."""
+        return None
+
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return (*x_shape[:-1], self.projection_dim)
 

@@ -106,6 +106,12 @@ class BidirectionalLM(keras_hub.models.Task):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
+    def fit(self, x=None, y=None, **kwargs):
+        """As `keras.Model.fit`."""
+        if y is None:
+            kwargs.setdefault("shuffle", False)  # a dataset has its order; Keras would warn
+        return super().fit(x, y, **kwargs)
+
     # KerasHub's own make a tensor of y, which with two outputs is a dict; so Keras's are called.
 
     def train_on_batch(self, x, y=None, sample_weight=None, **kwargs):

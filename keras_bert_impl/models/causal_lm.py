@@ -14,6 +14,9 @@ from keras_bert_impl.models.causal_lm_preprocessor import BertCausalLMPreprocess
 from keras_bert_impl.models.task import BertTask
 from keras_bert_impl.training.losses import MaskedLMLoss
 
+# By name; of these the seed alone decides.
+SAMPLERS = ("greedy", "random", "top_k", "top_p")
+
 
 def check_causal(backbone, task: str) -> None:
     """Raise a ValueError for a backbone whose positions see what comes after them."""
@@ -200,6 +203,11 @@ class BertCausalLM(BertTask):
 
     def _choose_sampler(self, sampler, seed: int) -> None:
         """Take a sampler as it would be with this seed; what was compiled for it is kept."""
+        if isinstance(sampler, str) and sampler not in SAMPLERS:
+            raise ValueError(
+                f"Unknown sampler {sampler!r}. Choose one of {', '.join(SAMPLERS)}, or pass one of "
+                "keras_hub.samplers."
+            )
         chosen = keras_hub.samplers.get(sampler)  # a sampler itself comes back as it is
         asked = (sampler, chosen.get_config())
         if asked != self._asked_sampler:

@@ -78,7 +78,7 @@ class BertCausalLMPreprocessor(TextPreprocessor):
         cls = tf.fill([len(texts), 1], tf.cast(self.tokenizer.cls_token_id, tf.int32))
         rows = tf.concat([cls, pieces], axis=1)
         return {
-            "token_ids": rows.to_tensor(self.tokenizer.pad_token_id, [None, max_length]),
+            "token_ids": rows.to_tensor(self.tokenizer.pad_token_id, shape=[None, max_length]),
             "padding_mask": tf.sequence_mask(lengths, max_length),
         }
 

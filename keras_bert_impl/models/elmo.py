@@ -39,7 +39,7 @@ class ElmoBackbone(keras_hub.models.Backbone):
         dtype: str or `keras.DTypePolicy`.
 
     Inputs, a dict:
-        characters: (batch, words, max_characters) int32, from `word_characters`.
+        characters: (batch, words, max_characters) int32, from `sentence_characters`.
         padding_mask: (batch, words) bool, true on real words.
 
     Outputs, a dict:
@@ -53,10 +53,11 @@ class ElmoBackbone(keras_hub.models.Backbone):
     Example:
 
     >>> backbone = ElmoBackbone(lstm_units=32, projection_dim=8)
-    >>> characters = word_characters(split_words(tf.constant(["the cat sat", "a dog"])))
-    >>> inputs = {"characters": characters.to_tensor(), "padding_mask": [[1, 1, 1], [1, 1, 0]]}
-    >>> [tuple(state.shape) for state in backbone(inputs)["states"]]
-    [(2, 3, 16), (2, 3, 16), (2, 3, 16)]
+    >>> words = split_words(tf.constant(["the cat sat", "a dog"]))
+    >>> characters, padding_mask = sentence_characters(words)
+    >>> states = backbone({"characters": characters, "padding_mask": padding_mask})["states"]
+    >>> [tuple(state.shape) for state in states]
+    [(2, 5, 16), (2, 5, 16), (2, 5, 16)]
     """
 
     def __init__(

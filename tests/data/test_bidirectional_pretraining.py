@@ -91,4 +91,4 @@ def test_impossible_options():
 
 
 def test_docstring_examples():
-    assert doctest.testmod(bidirectional_pretraining) == (0, 6)
+    assert doctest.testmod(bidirectional_pretraining) == (0, 7)

@@ -1,4 +1,5 @@
 import doctest
+import warnings
 
 import keras
 import numpy as np
@@ -84,7 +85,9 @@ def test_learns_its_text_and_goes_on_where_it_was(tmp_path):
     keras.utils.set_random_seed(0)
     model = make()
     model.compile(kbi.BertAdamW(2e-2))
-    losses = model.fit(data(), epochs=3, steps_per_epoch=10, verbose=0).history["loss"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        losses = model.fit(data(), epochs=3, steps_per_epoch=10, verbose=0).history["loss"]
     assert losses[-1] < 0.7 * losses[0]
     model.save(tmp_path / "lm.keras")
     again = keras.saving.load_model(tmp_path / "lm.keras")
@@ -94,9 +97,10 @@ def test_learns_its_text_and_goes_on_where_it_was(tmp_path):
         *(keras.tree.flatten(m(batch[0])) for m in (model, again)), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
-    first, second = (float(m.train_on_batch(*batch)[0]) for m in (model, again))
-    assert first == second
-    assert int(again.optimizer.iterations) == 31
+    assert int(again.optimizer.iterations) == 30
+    assert type(again.optimizer) is kbi.BertAdamW
+    for ours, theirs in zip(model.optimizer.variables, again.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(np.array(ours), np.array(theirs), err_msg=ours.path)
 
 
 def test_the_default_optimizer_is_the_published_one():
@@ -131,7 +135,6 @@ def test_no_words_are_refused():
 def test_rows_of_padding_alone_stay_finite():
     model, (x, y, weights) = make(), next(data().as_numpy_iterator())
     nothing = keras.tree.map_structure(np.zeros_like, (x, y, weights))
-    assert model.test_on_batch(*nothing, return_dict=True)["loss"] == 0
     loss = model.train_on_batch(*nothing, return_dict=True)["loss"]
     assert loss == 0
     assert all(np.isfinite(np.array(w)).all() for w in model.weights)

@@ -165,5 +165,6 @@ def test_a_tagger_on_the_weighted_sum_of_fixed_states():
 
 
 def test_docstring_examples():
-    names = {"tf": tf, "split_words": split_words, "word_characters": kbi.word_characters}
-    assert doctest.testmod(elmo, extraglobs=names) == (0, 4)
+    names = {"tf": tf, "split_words": split_words}
+    names["sentence_characters"] = kbi.sentence_characters
+    assert doctest.testmod(elmo, extraglobs=names) == (0, 5)
