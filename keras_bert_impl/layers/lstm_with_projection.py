@@ -149,7 +149,6 @@ class ProjectedLSTM(keras.layers.Layer):
 
     def compute_mask(self, *_):
         """None: the mask is an input here, not something that Keras carries along."""
-        return None
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return (*x_shape[:-1], self.projection_dim)

@@ -27,6 +27,7 @@ def trained(tmp_path_factory):
     elmo = kbi.ElmoBackbone(
         lstm_units=6,
         projection_dim=4,
+        num_layers=1,
         filters=((1, 4), (2, 5)),
         dropout=0.0,
         max_characters=8,
