@@ -3,6 +3,7 @@ import doctest
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert_impl.layers.auxiliary_loss import mean_next_token_loss
 from keras_bert_impl.models import causal_classifier
@@ -75,6 +76,17 @@ def test_learns_which_texts_have_a_cat():
     probabilities = np.array(model.answer(model.predict(texts, verbose=0))["probabilities"])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
     assert probabilities.argmax(axis=1).tolist() == labels.tolist()
+
+
+def test_a_served_model_answers_texts_with_probabilities(tmp_path):
+    model = make(pair=False, class_names=["bad", "good"])
+    model.export(tmp_path / "served")
+    served = tf.saved_model.load(tmp_path / "served").signatures["serving_default"]
+    answers = served(text=tf.constant(small.TEXTS))
+    expected = np.array(model.answer(model.predict(small.TEXTS, verbose=0))["probabilities"])
+    np.testing.assert_allclose(answers["probabilities"], expected, atol=1e-5)
+    names = [["bad", "good"][i].encode() for i in expected.argmax(axis=1)]
+    assert answers["label"].numpy().tolist() == names
 
 
 def test_short_and_empty_texts_train():
