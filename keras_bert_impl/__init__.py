@@ -34,6 +34,7 @@ from keras_bert_impl.data.sentence_pairs import texts_from_documents as texts_fr
 from keras_bert_impl.data.sources import check_labels as check_labels
 from keras_bert_impl.data.sources import check_numbers as check_numbers
 from keras_bert_impl.data.sources import check_text_file as check_text_file
+from keras_bert_impl.data.sources import file_fingerprint as file_fingerprint
 from keras_bert_impl.data.sources import read_documents as read_documents
 from keras_bert_impl.data.sources import read_table as read_table
 from keras_bert_impl.data.squad import SquadQuestion as SquadQuestion
@@ -97,13 +98,16 @@ from keras_bert_impl.training.answer_metrics import squad_2_scores as squad_2_sc
 from keras_bert_impl.training.classification_metrics import confusion_table as confusion_table
 from keras_bert_impl.training.classification_metrics import label_table as label_table
 from keras_bert_impl.training.classification_metrics import measure_answers as measure_answers
-from keras_bert_impl.training.distribution import check_batch_size as check_batch_size
 from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
+from keras_bert_impl.training.distribution import encoder_layout_map as encoder_layout_map
 from keras_bert_impl.training.entity_metrics import EntityScores as EntityScores
 from keras_bert_impl.training.entity_metrics import entity_scores as entity_scores
 from keras_bert_impl.training.entity_metrics import entity_table as entity_table
+from keras_bert_impl.training.finite import StopAtNonFinite as StopAtNonFinite
+from keras_bert_impl.training.long_run import fit_steps as fit_steps
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
 from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
+from keras_bert_impl.training.resume import EXIT_SAVED as EXIT_SAVED
 from keras_bert_impl.training.resume import SaveState as SaveState
 from keras_bert_impl.training.resume import resume as resume
 from keras_bert_impl.training.schedules import SlantedTriangle as SlantedTriangle

@@ -116,7 +116,6 @@ def train_once(make_task, train, dev, setting, sample_weight):
     """One run. Returns the task and its log, a list of dicts, one an epoch."""
     keras.utils.set_random_seed(setting["seed"])
     with kbi.distribution_scope(FLAGS.distribution):
-        kbi.check_batch_size(setting["batch_size"])
         task = make_task()
         if FLAGS.freeze_layers:
             kbi.freeze(task, FLAGS.freeze_layers)

@@ -1,7 +1,5 @@
 """A stopped run goes on as if it had not been stopped."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -73,18 +71,6 @@ def test_the_last_states_stay(tmp_path):
     assert len(list(tmp_path.iterdir())) == 4  # nothing half-written beside them
 
 
-def test_a_state_without_its_weights_does_not_count(tmp_path):
-    train(make_classifier(), epochs=2, folder=tmp_path)
-    (tmp_path / f"step-{2 * STEPS:08d}.weights.h5").unlink()
-    assert kbi.resume(make_classifier(), tmp_path, SETTINGS) == STEPS
-
-
-def test_weights_without_their_state_do_not_count(tmp_path):
-    train(make_classifier(), epochs=2, folder=tmp_path)
-    (tmp_path / f"step-{2 * STEPS:08d}.json").unlink()
-    assert kbi.resume(make_classifier(), tmp_path, SETTINGS) == STEPS
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -97,10 +83,3 @@ def test_a_setting_that_differs_is_named(tmp_path, settings, message):
     train(make_classifier(), epochs=1, folder=tmp_path)
     with pytest.raises(ValueError, match=message):
         kbi.resume(make_classifier(), tmp_path, settings)
-
-
-def test_the_state_is_plain_json(tmp_path):
-    train(make_classifier(), epochs=1, folder=tmp_path)
-    state = json.loads((tmp_path / f"step-{STEPS:08d}.json").read_text())
-    assert state["step"] == STEPS
-    assert state["settings"] == SETTINGS
