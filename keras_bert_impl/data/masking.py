@@ -181,8 +181,8 @@ class DynamicMasker:
         if self.continuation_ids is None:
             return tf.broadcast_to(tf.range(tf.shape(token_ids)[1]), tf.shape(token_ids))
         is_continuation = tf.scatter_nd(
-            [[i] for i in self.continuation_ids],
-            [True] * len(self.continuation_ids),
+            tf.reshape(tf.constant(self.continuation_ids, tf.int32), [-1, 1]),  # maybe none
+            tf.ones([len(self.continuation_ids)], tf.bool),
             [self.vocabulary_size],
         )
         # Special tokens begin groups too, so no word reaches over a [SEP].

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from keras_bert_impl.training.finite import StopAtNonFinite
-from keras_bert_impl.training.resume import SaveState, restored_metrics, resume
+from keras_bert_impl.training.resume import RestoreMetrics, SaveState, resume
 from keras_bert_impl.training.stopwatch import Stopwatch
 
 
@@ -72,7 +72,6 @@ def fit_steps(
     _forget_rows(log, done // epoch_steps)
 
     begin = done
-    dataset = make_dataset(begin)
     while begin < num_steps:
         # A part of an epoch, at the beginning or at the end, or all whole epochs at once.
         epoch, part = divmod(begin, epoch_steps)
@@ -91,9 +90,10 @@ def fit_steps(
             monitor,
             start_step=begin,
         )
-        first = [restored_metrics(model, states, begin)] if part else []
+        dataset = make_dataset(begin)
+        first = [RestoreMetrics(states, begin, dataset.element_spec)] if part else []
         model.fit(
-            dataset if begin == done else make_dataset(begin),
+            dataset,
             initial_epoch=epoch,
             epochs=epoch + epochs,
             steps_per_epoch=steps,

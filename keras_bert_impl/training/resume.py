@@ -169,18 +169,25 @@ def resume(
     return state.step
 
 
-def restored_metrics(model, folder, step: int) -> keras.callbacks.Callback:
-    """A callback that gives the first epoch of `fit` the metrics that were saved at a step.
+class RestoreMetrics(keras.callbacks.Callback):
+    """Gives the first epoch of `fit` the metrics that were saved at a step.
 
     Keras resets metrics where an epoch begins, but a resumed one began before.
+
+    Args:
+        folder: path. Where `SaveState` saves.
+        step: int.
+        batch_spec: element spec of the dataset that `fit` gets; Keras has metrics build their
+            variables when they see a batch.
     """
-    return _RestoredMetrics(StateFolder(folder).read(step))
 
-
-class _RestoredMetrics(keras.callbacks.Callback):
-    def __init__(self, state: State):
+    def __init__(self, folder, step: int, batch_spec):
         super().__init__()
-        self._state: State | None = state
+        self._state: State | None = StateFolder(folder).read(step)
+        self._batch_spec = batch_spec
+
+    def on_train_begin(self, logs=None):
+        self.model._symbolic_build(data_batch=self._batch_spec)
 
     def on_epoch_begin(self, epoch, logs=None):
         if self._state is None:
