@@ -265,8 +265,8 @@ class BertTask(keras_hub.models.Task):
                 warnings.filterwarnings("ignore", message=message)
             # The dataset is shuffled already; Keras would warn that it does not.
             return super().fit(
-                self._filled(dataset),
-                validation_data=self._filled(validation_data),
+                self._for_devices(dataset),
+                validation_data=self._for_devices(validation_data),
                 shuffle=False,
                 **kwargs,
             )
@@ -276,11 +276,20 @@ class BertTask(keras_hub.models.Task):
         """Whether batches must be a multiple of the devices: JAX cuts them into equal parts."""
         return keras.backend.backend() == "jax" and num_replicas() > 1
 
-    def _filled(self, dataset):
-        if dataset is None or not self._fills_devices:
-            return dataset
-        replicas = num_replicas()
-        return _map(dataset, lambda *batch: fill_rows(batch, replicas))
+    def _for_devices(self, dataset):
+        """A dataset of global batches as the devices in scope can share them."""
+        if dataset is None:
+            return None
+        if self._fills_devices:
+            replicas = num_replicas()
+            return _map(dataset, lambda *batch: fill_rows(batch, replicas))
+        # Of several machines each makes all batches and takes its rows of each. Left to itself
+        # TensorFlow gives each machine other files, hence other batches than one machine has.
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = (
+            tf.data.experimental.AutoShardPolicy.DATA
+        )
+        return dataset.with_options(options)
 
     def _groups_by_length(self, x) -> bool:
         """Whether x is raw text, rows of which are padded no further than a batch needs."""
@@ -300,18 +309,17 @@ class BertTask(keras_hub.models.Task):
         """As `keras.Model.evaluate`."""
         if not kwargs.get("_use_cached_eval_dataset"):
             x = with_known_length(self.prepared_dataset(x, y, sample_weight, batch_size))
-            x = self._filled(x)
+            x = self._for_devices(x)
             y = sample_weight = None
         return super().evaluate(x, y, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As `keras.Model.predict`: every row comes back, in order."""
-        dataset = self.prepared_dataset(x, batch_size=batch_size)
+        dataset = self._for_devices(self.prepared_dataset(x, batch_size=batch_size))
+        outputs = super().predict(dataset, **kwargs)
         if not self._fills_devices:
-            return super().predict(dataset, **kwargs)
-        filled = self._filled(dataset)
-        outputs = super().predict(filled, **kwargs)
-        masks = (keras.utils.unpack_x_y_sample_weight(b)[0]["padding_mask"] for b in filled)
+            return outputs
+        masks = (keras.utils.unpack_x_y_sample_weight(b)[0]["padding_mask"] for b in dataset)
         real = np.concatenate([np.any(m, axis=tuple(range(1, m.ndim))) for m in masks])
         return keras.tree.map_structure(lambda rows: rows[real], outputs)
 

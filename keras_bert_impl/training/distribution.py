@@ -125,9 +125,30 @@ def _mirrored_strategy(devices: tuple[str, ...]):
     return tf.distribute.MirroredStrategy(list(devices))
 
 
+@functools.cache
+def _multi_worker_strategy():
+    import tensorflow as tf
+
+    if "TF_CONFIG" not in os.environ:
+        raise ValueError(
+            "distribution 'multi_worker' needs the environment variable TF_CONFIG, which "
+            'names all workers and this one: {"cluster": {"worker": ["host:port", ...]}, '
+            '"task": {"type": "worker", "index": 0}}.'
+        )
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        raise RuntimeError(
+            "distribution_scope('multi_worker') must come first in a program, before any "
+            f"tensor, dataset or tokenizer is made: {error}"
+        ) from error
+
+
 def _tensorflow_scope(choice: str):
     import tensorflow as tf
 
+    if choice == "multi_worker":
+        return _multi_worker_strategy().scope()
     gpus = tf.config.list_logical_devices("GPU")
     if choice == "auto":
         choice = "mirrored" if len(gpus) > 1 else "none"
@@ -141,14 +162,6 @@ def _tensorflow_scope(choice: str):
     if choice == "mirrored":
         devices = gpus or tf.config.list_logical_devices("CPU")
         strategy = _mirrored_strategy(tuple(device.name for device in devices))
-    elif choice == "multi_worker":
-        if "TF_CONFIG" not in os.environ:
-            raise ValueError(
-                "distribution 'multi_worker' needs the environment variable TF_CONFIG, which "
-                'names all workers and this one: {"cluster": {"worker": ["host:port", ...]}, '
-                '"task": {"type": "worker", "index": 0}}.'
-            )
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
     else:
         try:
             resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()

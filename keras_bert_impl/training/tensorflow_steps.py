@@ -52,7 +52,7 @@ def train_step(model, data):
         ]
     if variables:
         model.optimizer.apply_gradients(list(zip(gradients, variables, strict=True)))
-    return model.get_metrics_result()
+    return _results(model)
 
 
 def test_step(model, data):
@@ -63,7 +63,15 @@ def test_step(model, data):
     shares = model.batch_losses.shares(y, y_pred, sample_weight, weight_sums)
     total = _with_added_losses(model, model.batch_losses.total(shares), 1)
     track(model, (x, y, sample_weight), y_pred, shares, total, rows_of(x), whole_rows)
-    return model.get_metrics_result()
+    return _results(model)
+
+
+def _results(model):
+    results = model.get_metrics_result()
+    if isinstance(tf.distribute.get_strategy(), tf.distribute.MultiWorkerMirroredStrategy):
+        # Keras takes the mean over workers along an axis that scalars do not have.
+        results = tf.nest.map_structure(lambda result: result[None], results)
+    return results
 
 
 def _whole_batch(model, x, y, sample_weight):
