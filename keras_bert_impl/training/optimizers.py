@@ -155,9 +155,12 @@ class BertAdamW(keras.optimizers.Optimizer):
         self.assign(velocity, velocity + (1.0 - self.beta_2) * (ops.square(gradient) - velocity))
         mean, square = ops.convert_to_tensor(momentum), ops.convert_to_tensor(velocity)
         if self.bias_correction:
-            step = ops.cast(self.iterations + 1, dtype)
-            mean = mean / (1.0 - ops.power(ops.cast(self.beta_1, dtype), step))
-            square = square / (1.0 - ops.power(ops.cast(self.beta_2, dtype), step))
+            # In float32 at least: 0.999 is 1 in bfloat16, which would divide by 0.
+            precise = keras.backend.result_type(dtype, "float32")
+            step, betas = ops.cast(self.iterations + 1, precise), (self.beta_1, self.beta_2)
+            corrections = [1.0 - ops.power(ops.cast(beta, precise), step) for beta in betas]
+            mean = mean / ops.cast(corrections[0], dtype)
+            square = square / ops.cast(corrections[1], dtype)
         update = mean / (ops.sqrt(square) + self.epsilon)
         if self.weight_decay and self._var_key(variable) in self._decayed:
             update = update + self.weight_decay * variable
