@@ -100,6 +100,7 @@ from keras_bert_impl.training.classification_metrics import label_table as label
 from keras_bert_impl.training.classification_metrics import measure_answers as measure_answers
 from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
 from keras_bert_impl.training.distribution import encoder_layout_map as encoder_layout_map
+from keras_bert_impl.training.distribution import is_chief as is_chief
 from keras_bert_impl.training.entity_metrics import EntityScores as EntityScores
 from keras_bert_impl.training.entity_metrics import entity_scores as entity_scores
 from keras_bert_impl.training.entity_metrics import entity_table as entity_table

@@ -75,6 +75,8 @@ _SEED = flags.DEFINE_integer("seed", 0, "Of weights, dropout, pairs and masks.")
 
 
 def main(_):
+    # First of all: several machines must find each other before TensorFlow starts.
+    scope = kbi.distribution_scope(_DISTRIBUTION.value, _MODEL_DEVICES.value)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(_SEED.value)
@@ -102,7 +104,7 @@ def main(_):
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if "hidden_dim" in overrides:
         overrides["intermediate_dim"] = 4 * overrides["hidden_dim"]
-    with kbi.distribution_scope(_DISTRIBUTION.value, _MODEL_DEVICES.value):
+    with scope:
         if _INIT_FROM.value is not None:
             pretrainer = kbi.BertPretrainer.from_preset(_INIT_FROM.value, init_missing=True)
             pretrainer.preprocessor = None  # the dataset below holds ids
@@ -151,6 +153,16 @@ def main(_):
         )
         if step:
             print(f"Went on after step {step} of {_NUM_STEPS.value}.")
+        metrics = {}
+        if _HELD_OUT.value:
+            print("Measuring on held-out text")
+            held_out = kbi.pretraining_dataset(
+                kbi.read_documents(_HELD_OUT.value), tokenizer, seed=_SEED.value, **examples
+            ).take(_HELD_OUT_STEPS.value)
+            metrics = pretrainer.evaluate(held_out, return_dict=True)
+    if not kbi.is_chief():
+        return
+
     pretrainer.preprocessor = kbi.BertPretrainerPreprocessor(
         tokenizer,
         sequence_length=_SEQUENCE_LENGTH.value,
@@ -160,14 +172,6 @@ def main(_):
     )
     pretrainer.save_to_preset(str(output / "model"))
     if _HELD_OUT.value:
-        print("Measuring on held-out text")
-        held_out = kbi.pretraining_dataset(
-            kbi.read_documents(_HELD_OUT.value),
-            tokenizer,
-            seed=_SEED.value,
-            **examples,
-        ).take(_HELD_OUT_STEPS.value)
-        metrics = pretrainer.evaluate(held_out, return_dict=True)
         metrics["unigram_loss"], metrics["most_frequent_accuracy"] = unigram_baseline(
             token_counts(documents, tokenizer), held_out
         )

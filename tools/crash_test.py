@@ -126,7 +126,12 @@ def main(_):
         subprocess.run(words, check=True, stdout=log, stderr=log)
 
     expected, found = (weights_of(folder / name / "model") for name in ("whole", "killed"))
-    different = [name for name in expected if not np.array_equal(expected[name], found.get(name))]
+    # Arrays of one and not of the other differ too.
+    different = sorted(expected.keys() ^ found.keys()) + [
+        name
+        for name in expected.keys() & found.keys()
+        if not np.array_equal(expected[name], found[name])
+    ]
     rows = [
         [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file.open())]
         for file in (folder / "whole" / "log.csv", folder / "killed" / "log.csv")

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import os
 
 import keras
@@ -71,6 +72,16 @@ def num_replicas() -> int:
         return tf.distribute.get_strategy().num_replicas_in_sync
     distribution = keras.distribution.distribution()
     return 1 if distribution is None else int(distribution.num_model_replicas)
+
+
+def is_chief() -> bool:
+    """Whether this process writes files, of the processes that train together: one does."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.process_index() == 0
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
+    return config.get("type", "worker") == "chief" or int(config.get("index", 0)) == 0
 
 
 def refuse_idle_distribution() -> None:

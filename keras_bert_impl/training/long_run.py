@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from keras_bert_impl.training.distribution import is_chief
 from keras_bert_impl.training.finite import StopAtNonFinite
 from keras_bert_impl.training.resume import RestoreMetrics, SaveState, resume
 from keras_bert_impl.training.stopwatch import Stopwatch
@@ -33,7 +34,7 @@ def fit_steps(
     """Train a compiled model for a number of steps, or go on with a run that was stopped.
 
     What is trained is the same, bit for bit on a CPU, however often and wherever the run was
-    stopped. `folder` gets the states (`SaveState`), the log `log.csv` with a row an epoch, and,
+    stopped. Several processes that train together share `folder`, and one writes. It gets the states (`SaveState`), the log `log.csv` with a row an epoch, and,
     if the loss ceases to be finite, the batch at which it did (`StopAtNonFinite`).
 
     Args:
@@ -69,7 +70,8 @@ def fit_steps(
     done = resume(model, states, settings, changeable, allow_changes)
     if done >= num_steps:
         return done
-    _forget_rows(log, done // epoch_steps)
+    if is_chief():
+        _forget_rows(log, done // epoch_steps)
 
     begin = done
     while begin < num_steps:
@@ -102,10 +104,12 @@ def fit_steps(
             callbacks=[
                 *first,
                 Stopwatch(),
-                _Progress(verbose, epoch_steps, part, -(-num_steps // epoch_steps)),
+                _Progress(
+                    verbose if is_chief() else 0, epoch_steps, part, -(-num_steps // epoch_steps)
+                ),
                 StopAtNonFinite(folder, make_dataset, begin),
                 *callbacks,
-                keras.callbacks.CSVLogger(log, append=log.exists()),
+                *([keras.callbacks.CSVLogger(log, append=log.exists())] if is_chief() else []),
                 save,
             ],
         )

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from absl import logging
 
+from keras_bert_impl.training.distribution import is_chief
 from keras_bert_impl.training.state_files import DamagedStateError, State, StateFolder
 
 # Of a process that SIGTERM stopped after it saved its state: EX_TEMPFAIL, "try again later".
@@ -61,7 +62,7 @@ class SaveState(keras.callbacks.Callback):
         self._terminated = False
 
     def on_train_begin(self, logs=None):
-        if _is_chief():
+        if is_chief():
             self.states.check_writable()
         self._former_handler = None
         # A worker among others cannot save alone; its peers stop too, and all go on from the
@@ -96,7 +97,7 @@ class SaveState(keras.callbacks.Callback):
         variables = state_variables(self.model)
         # Also where this process writes nothing: workers sum their metrics together.
         arrays = [np.asarray(keras.ops.convert_to_numpy(v)) for v in variables]
-        if _is_chief():
+        if is_chief():
             content = {
                 "settings": self.settings,
                 "changeable": self.changeable,
@@ -233,13 +234,3 @@ def _compare(folder, saved: dict[str, Any], now: dict[str, Any], advice: str) ->
                 f"{folder} holds a run with {name}={old!r}, but now {name}={new!r}. {advice} "
                 "choose another folder to begin anew."
             )
-
-
-def _is_chief() -> bool:
-    """Whether this process writes, of the workers that train together."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.process_index() == 0
-    config = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
-    return config.get("type", "worker") == "chief" or int(config.get("index", 0)) == 0
