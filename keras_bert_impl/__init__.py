@@ -12,6 +12,14 @@ from keras_bert_impl.text.vocabulary import train_vocabulary as train_vocabulary
 # isort: split
 # Ids to batches
 from keras_bert_impl.data.answer_spans import Answer as Answer
+from keras_bert_impl.data.bidirectional_pretraining import (
+    bidirectional_pretraining_dataset as bidirectional_pretraining_dataset,
+)
+from keras_bert_impl.data.causal_pretraining import (
+    causal_pretraining_dataset as causal_pretraining_dataset,
+)
+from keras_bert_impl.data.characters import sentence_characters as sentence_characters
+from keras_bert_impl.data.characters import word_characters as word_characters
 from keras_bert_impl.data.conll import TaggedSentences as TaggedSentences
 from keras_bert_impl.data.conll import read_conll as read_conll
 from keras_bert_impl.data.conll import write_conll as write_conll
@@ -26,6 +34,7 @@ from keras_bert_impl.data.glue_tasks import GLUE_TASKS as GLUE_TASKS
 from keras_bert_impl.data.glue_tasks import GlueTask as GlueTask
 from keras_bert_impl.data.glue_tasks import glue_task as glue_task
 from keras_bert_impl.data.masking import DynamicMasker as DynamicMasker
+from keras_bert_impl.data.next_tokens import next_tokens as next_tokens
 from keras_bert_impl.data.packing import pack as pack
 from keras_bert_impl.data.packing import truncate_pair as truncate_pair
 from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
@@ -45,15 +54,19 @@ from keras_bert_impl.data.squad import squad_training as squad_training
 from keras_bert_impl.data.squad import write_squad_answers as write_squad_answers
 from keras_bert_impl.data.swag import SwagExamples as SwagExamples
 from keras_bert_impl.data.swag import read_swag as read_swag
+from keras_bert_impl.data.word_alignment import split_words as split_words
+from keras_bert_impl.data.word_vocabulary import WordVocabulary as WordVocabulary
 
 # isort: split
 # Layers
 from keras_bert_impl.layers.attention import SelfAttention as SelfAttention
 from keras_bert_impl.layers.attention import make_attention_mask as make_attention_mask
+from keras_bert_impl.layers.character_cnn import CharacterCNN as CharacterCNN
 from keras_bert_impl.layers.embeddings import BertEmbeddings as BertEmbeddings
 from keras_bert_impl.layers.encoder_layer import BertEncoderLayer as BertEncoderLayer
 from keras_bert_impl.layers.heads import MaskedLMHead as MaskedLMHead
 from keras_bert_impl.layers.heads import NextSentenceHead as NextSentenceHead
+from keras_bert_impl.layers.lstm_with_projection import ProjectedLSTM as ProjectedLSTM
 from keras_bert_impl.layers.pooler import BertPooler as BertPooler
 from keras_bert_impl.layers.scalar_mix import ScalarMix as ScalarMix
 
@@ -61,6 +74,14 @@ from keras_bert_impl.layers.scalar_mix import ScalarMix as ScalarMix
 # Models
 from keras_bert_impl.models.backbone import SIZES as SIZES
 from keras_bert_impl.models.backbone import BertBackbone as BertBackbone
+from keras_bert_impl.models.bidirectional_lm import BidirectionalLM as BidirectionalLM
+from keras_bert_impl.models.causal_classifier import BertCausalClassifier as BertCausalClassifier
+from keras_bert_impl.models.causal_lm import BertCausalLM as BertCausalLM
+from keras_bert_impl.models.causal_lm_preprocessor import (
+    BertCausalLMPreprocessor as BertCausalLMPreprocessor,
+)
+from keras_bert_impl.models.elmo import ELMO_SIZES as ELMO_SIZES
+from keras_bert_impl.models.elmo import ElmoBackbone as ElmoBackbone
 from keras_bert_impl.models.features import FEATURES as FEATURES
 from keras_bert_impl.models.features import BertFeatures as BertFeatures
 from keras_bert_impl.models.masked_lm import BertMaskedLM as BertMaskedLM

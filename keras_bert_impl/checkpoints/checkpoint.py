@@ -104,6 +104,15 @@ class Checkpoint:
             )
 
 
+def check_bidirectional(checkpoint: Checkpoint) -> None:
+    """Raise for a causal model: another package would let its positions see what comes after."""
+    if checkpoint.config.get("causal"):
+        raise CheckpointError(
+            f"{checkpoint.source} is causal, but other packages' BERT is not: it would read the "
+            "same weights as another model. Keep it with save_to_preset()."
+        )
+
+
 def of_model(model, with_unused: bool = False) -> Checkpoint:
     """A model of ours as a checkpoint, to be written in another format.
 

@@ -13,7 +13,13 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.checkpoints import parts
-from keras_bert_impl.checkpoints.checkpoint import Checkpoint, TokenizerFiles, of_model, warn
+from keras_bert_impl.checkpoints.checkpoint import (
+    Checkpoint,
+    TokenizerFiles,
+    check_bidirectional,
+    of_model,
+    warn,
+)
 from keras_bert_impl.checkpoints.hugging_face_config import read_json
 from keras_bert_impl.checkpoints.parts import CheckpointError, Tensor
 from keras_bert_impl.layers.initialization import LAYER_NORM_EPSILON
@@ -161,13 +167,14 @@ def to_keras_hub(source):
         KerasHub's class for the same.
 
     Raises:
-        CheckpointError: for heads that KerasHub has no class for.
+        CheckpointError: for heads that KerasHub has no class for, and for a causal model.
 
     Example:
 
     >>> to_keras_hub(backbone).save_to_preset("preset")
     """
     checkpoint = source if isinstance(source, Checkpoint) else of_model(source)
+    check_bidirectional(checkpoint)
     config = checkpoint.config
     _warn_of_differences(checkpoint)
     backbone = keras_hub.models.BertBackbone(**{name: config[name] for name in _SIZES})

@@ -12,6 +12,7 @@ from keras_bert_impl.checkpoints import google, hugging_face, model_garden, part
 from keras_bert_impl.checkpoints import keras_hub as keras_hub_format
 from keras_bert_impl.checkpoints.checkpoint import (
     Checkpoint,
+    check_bidirectional,
     files_of_tokenizer,
     load_into,
     of_model,
@@ -193,7 +194,7 @@ def save_checkpoint(source, folder: str | os.PathLike, format: str) -> list[str]
 
     Raises:
         ValueError: for an unknown format.
-        CheckpointError: for what the format cannot hold.
+        CheckpointError: for what the format cannot hold, such as a causal model.
 
     Example:
 
@@ -202,6 +203,7 @@ def save_checkpoint(source, folder: str | os.PathLike, format: str) -> list[str]
     if format not in WRITERS:
         raise ValueError(f"Unknown format {format!r}. Choose one of {', '.join(WRITERS)}.")
     checkpoint = source if isinstance(source, Checkpoint) else of_model(source)
+    check_bidirectional(checkpoint)
     return WRITERS[format](checkpoint, folder)
 
 
@@ -237,9 +239,9 @@ def from_preset(
         init_missing: bool. Let a head or pooler that the checkpoint lacks start from random
             weights; otherwise that is an error.
         lowercase: bool, optional. Overrides what the checkpoint says or lets guess about casing.
-        **kwargs: arguments of the class, and of the backbone's `dtype` and `activation`. A task's
-            `preprocessor` may be given, or None; its arguments, such as `sequence_length`, go
-            to the one that is made otherwise.
+        **kwargs: arguments of the class, and `dtype`, `activation` and `causal` of the backbone. A
+            task's `preprocessor` may be given, or None; its arguments, such as `sequence_length`,
+            go to the one that is made otherwise.
 
     Returns:
         The model. Its `load_report` names what was loaded, newly initialized and left over.
@@ -266,7 +268,9 @@ def build(cls, checkpoint: Checkpoint, kwargs: dict):
     if issubclass(cls, keras_hub.models.Backbone):
         return cls(**{**checkpoint.config, **kwargs})
     kwargs = dict(kwargs)
-    overrides = {name: kwargs.pop(name) for name in ("dtype", "activation") if name in kwargs}
+    overrides = {
+        name: kwargs.pop(name) for name in ("dtype", "activation", "causal") if name in kwargs
+    }
     given = kwargs.pop("backbone", None)
     backbone = given or cls.backbone_cls(**{**checkpoint.config, **overrides})
     options = pop_options(cls.preprocessor_cls, kwargs)

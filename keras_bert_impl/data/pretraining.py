@@ -11,11 +11,8 @@ import tensorflow as tf
 
 from keras_bert_impl.data.masking import DynamicMasker
 from keras_bert_impl.data.packing import pack
-from keras_bert_impl.data.randomness import fold_in, permutation
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents, texts_from_documents
-
-# Documents are shuffled among this many windows, so that other documents meet in each epoch.
-SHUFFLED_WINDOWS = 8
+from keras_bert_impl.data.shuffled_rows import rows_of_documents, tokenized
 
 
 def pretraining_dataset(
@@ -91,8 +88,7 @@ def pretraining_dataset(
 
     def make_rows(window, window_seed):
         """Strings (documents, sentences) to packed rows (rows, length) and labels (rows,)."""
-        pieces = tokenizer.tokenize(window.flat_values)  # (sentences, pieces)
-        pieces = window.with_flat_values(pieces.with_row_splits_dtype(tf.int64))
+        pieces = tokenized(window, tokenizer)  # (documents, sentences, pieces)
         options = {
             "short_sequence_probability": short_sequence_probability,
             "seed": window_seed,
@@ -129,94 +125,16 @@ def pretraining_dataset(
         }
         return x, y, weights
 
-    def epoch_blocks(epoch):
-        """Blocks of rows, shuffled or in order, and one of no rows where the epoch ends."""
-        epoch_seed = fold_in((seed, epoch), 0)
-        shuffled = source
-        if shuffle_buffer > 0:
-            neighbours = source.ragged_batch(window_documents * SHUFFLED_WINDOWS)
-            shuffled = _shuffle(neighbours, fold_in(epoch_seed, 1)).unbatch()
-        windows = shuffled.ragged_batch(window_documents).enumerate()
-        blocks = windows.map(
-            lambda index, window: make_rows(window, fold_in(epoch_seed, index)),
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
-        )
-        if shuffle_buffer > 0:
-            blocks = _shuffle(blocks, fold_in(epoch_seed, 2))
-            blocks = _shuffle(blocks.unbatch().batch(shuffle_buffer), fold_in(epoch_seed, 3))
-        blocks = blocks.filter(lambda packed, label: tf.size(label) > 0)
-        return blocks.concatenate(_no_rows(blocks.element_spec))
-
-    source = _as_dataset(documents)
-    blocks = tf.data.Dataset.range(tf.int64.max if repeat else 1).flat_map(epoch_blocks)
-    if repeat:
-        blocks = _refuse_empty_epochs(blocks)
-    rows = blocks.prefetch(1).unbatch()
+    rows = rows_of_documents(
+        documents,
+        make_rows,
+        window_documents=window_documents,
+        shuffle_buffer=shuffle_buffer,
+        seed=seed,
+        repeat=repeat,
+    )
     batches = rows.batch(batch_size, drop_remainder=drop_remainder).enumerate()
     batches = batches.skip(start_step)
     return batches.map(mask, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
         tf.data.AUTOTUNE
     )
-
-
-def _as_dataset(documents) -> tf.data.Dataset:
-    """A dataset of (sentences,) strings, with at least one element."""
-    if not isinstance(documents, tf.data.Dataset):
-        documents = list(documents)
-        if any(isinstance(document, str | bytes) for document in documents):
-            raise ValueError(
-                "documents is a list of strings. Pass a list of documents, each a list of "
-                "sentences, or give file paths to read_documents()."
-            )
-        if not documents:
-            raise ValueError("There are no documents.")
-        ragged = tf.ragged.constant(documents, dtype=tf.string, ragged_rank=1)
-        return tf.data.Dataset.from_tensor_slices(ragged)
-    if next(iter(documents.take(1)), None) is None:
-        raise ValueError("There are no documents.")
-    return documents
-
-
-def _shuffle(blocks: tf.data.Dataset, seed) -> tf.data.Dataset:
-    """Each block's rows in random order.
-
-    `Dataset.shuffle` mixes its seed with that of `tf.random.set_seed`: a run resumed in a program
-    that sets it otherwise would read other batches.
-    """
-
-    def permute(index, block):
-        rows = tf.nest.flatten(block)[0]
-        num_rows = rows.nrows() if isinstance(rows, tf.RaggedTensor) else tf.shape(rows)[0]
-        order = permutation(num_rows, fold_in(seed, index))
-        return tf.nest.map_structure(lambda rows: tf.gather(rows, order), block)
-
-    return blocks.enumerate().map(permute)
-
-
-def _no_rows(element_spec) -> tf.data.Dataset:
-    """One block of no rows."""
-    return tf.data.Dataset.from_tensors(
-        tf.nest.map_structure(lambda spec: tf.zeros([0, *spec.shape[1:]], spec.dtype), element_spec)
-    )
-
-
-def _refuse_empty_epochs(blocks: tf.data.Dataset) -> tf.data.Dataset:
-    """The same blocks; an error at the end of an epoch that had no rows.
-
-    It would go on for ever without a batch.
-    """
-
-    def count(rows_before, block):
-        rows = tf.shape(block[1])[0]  # of the labels
-        ended = rows == 0
-        message = (
-            "The documents of a whole epoch make no training row. Are they empty, or a single "
-            "sentence? Next-sentence pairs need two documents, or one of several sentences."
-        )
-        check = tf.debugging.Assert(~ended | (rows_before > 0), [message])
-        with tf.control_dependencies([check]):
-            # at most one: no count could run over in a long run
-            return tf.where(ended, 0, tf.minimum(rows_before + rows, 1)), block
-
-    return blocks.scan(tf.constant(0), count)

@@ -38,6 +38,27 @@ def make_attention_mask(padding_mask=None, sequence_ids=None, causal_length=None
     return mask
 
 
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class CausalMask(keras.layers.Layer):
+    """Position i looks at the real tokens among 0..i.
+
+    A layer, since the length of the rows is known only when they are there.
+
+    Call arguments:
+        padding_mask: (batch, length) bool, true on real tokens.
+
+    Returns:
+        (batch, 1, length, length) bool, an attention mask.
+    """
+
+    def call(self, padding_mask):
+        return make_attention_mask(padding_mask, causal_length=ops.shape(padding_mask)[1])
+
+    def compute_output_spec(self, padding_mask):
+        batch, length = padding_mask.shape
+        return keras.KerasTensor((batch, 1, length, length), "bool")
+
+
 def attention_probabilities(query, key, mask=None):
     """softmax(q k^T / sqrt(head_dim)), in float32 at least.
 
@@ -113,21 +134,49 @@ class SelfAttention(keras.layers.Layer):
         self.built = True
 
     def call(self, x, attention_mask=None, training=None):
-        batch, length, _ = ops.shape(x)
-        qkv = self.query_key_value(x)  # (batch, length, 3 * hidden_dim)
-        qkv = ops.reshape(qkv, (batch, length, 3, self.num_heads, self.head_dim))
-        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]  # (b, l, heads, head_dim)
+        query, key, value = self._project(x)
         if training and self.dropout_rate > 0:
             # The library's product cannot drop probabilities, as the paper's model does.
             weights = attention_probabilities(query, key, attention_mask)
             weights = self.dropout(ops.cast(weights, value.dtype), training=True)
-            context = ops.einsum("bhqk,bkhd->bqhd", weights, value)
-        else:
-            if attention_mask is not None:
-                attention_mask = ops.broadcast_to(
-                    attention_mask, (batch, self.num_heads, length, length)
-                )
-            context = ops.dot_product_attention(query, key, value, mask=attention_mask)
+            return self._join_heads(ops.einsum("bhqk,bkhd->bqhd", weights, value))
+        return self._attend(query, key, value, attention_mask)
+
+    def with_cache(self, x, cache, index, attention_mask):
+        """Attention of new positions to those before them, whose keys and values are kept.
+
+        Args:
+            x: (batch, new, hidden_dim). Positions index to index + new - 1.
+            cache: keys and values, each (batch, length, num_heads, head_dim).
+            index: int or scalar int32 tensor. The first of the new positions.
+            attention_mask: bool, broadcastable to (batch, num_heads, new, length).
+
+        Returns:
+            (batch, new, hidden_dim), and the cache with the new positions in it.
+        """
+        query, key, value = self._project(x)  # (batch, new, heads, head_dim)
+        start = [0, index, 0, 0]
+        keys = ops.slice_update(cache[0], start, key)  # (batch, length, heads, head_dim)
+        values = ops.slice_update(cache[1], start, value)
+        return self._attend(query, keys, values, attention_mask), (keys, values)
+
+    def _project(self, x):
+        """Query, key and value, each (batch, length, num_heads, head_dim)."""
+        batch, length, _ = ops.shape(x)
+        qkv = self.query_key_value(x)  # (batch, length, 3 * hidden_dim)
+        qkv = ops.reshape(qkv, (batch, length, 3, self.num_heads, self.head_dim))
+        return qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+
+    def _attend(self, query, key, value, attention_mask):
+        if attention_mask is not None:
+            batch, queries = ops.shape(query)[:2]
+            attention_mask = ops.broadcast_to(
+                attention_mask, (batch, self.num_heads, queries, ops.shape(key)[1])
+            )
+        return self._join_heads(ops.dot_product_attention(query, key, value, mask=attention_mask))
+
+    def _join_heads(self, context):
+        batch, length = ops.shape(context)[:2]
         context = ops.reshape(context, (batch, length, self.num_heads * self.head_dim))
         return self.output_dense(context)
 

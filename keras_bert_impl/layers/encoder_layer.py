@@ -86,6 +86,14 @@ class BertEncoderLayer(keras.layers.Layer):
 
     def call(self, x, attention_mask=None, training=None):
         attended = self.attention(x, attention_mask=attention_mask, training=training)
+        return self._after_attention(x, attended, training)
+
+    def with_cache(self, x, cache, index, attention_mask):
+        """As `call`, of new positions alone; arguments and results as `SelfAttention.with_cache`."""
+        attended, cache = self.attention.with_cache(x, cache, index, attention_mask)
+        return self._after_attention(x, attended, training=False), cache
+
+    def _after_attention(self, x, attended, training):
         x = self.attention_layer_norm(x + self.dropout(attended, training=training))
         transformed = self._activate(self.intermediate_dense(x))  # (b, l, intermediate_dim)
         transformed = self.output_dense(transformed)  # (batch, length, hidden_dim)

@@ -3,7 +3,7 @@
 import keras
 import keras_hub
 
-from keras_bert_impl.layers.attention import make_attention_mask
+from keras_bert_impl.layers.attention import CausalMask, make_attention_mask
 from keras_bert_impl.layers.embeddings import BertEmbeddings
 from keras_bert_impl.layers.encoder_layer import BertEncoderLayer
 from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, LAYER_NORM_EPSILON
@@ -23,7 +23,10 @@ SIZES = {
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
 class BertBackbone(keras_hub.models.Backbone):
-    """A bidirectional Transformer encoder (Devlin et al. 2018, arXiv:1810.04805, section 3).
+    """A Transformer encoder (Devlin et al. 2018, arXiv:1810.04805, section 3).
+
+    Each position sees all others; with `causal=True` none sees what comes after it, which makes
+    the body of GPT (Radford et al. 2018) and of the paper's left-to-right model (section 5.1).
 
     Args:
         vocabulary_size: int. Rows of the token table.
@@ -40,6 +43,8 @@ class BertBackbone(keras_hub.models.Backbone):
         layer_norm_epsilon: float. Added to the variance in each layer norm.
         initializer_range: float. Standard deviation of the truncated normal that weights
             start from.
+        causal: bool. Position i sees positions 0 to i alone. The first then sees only itself, so
+            `pooled_output` says nothing of the text.
         dtype: str or `keras.DTypePolicy`. Softmax and layer norm are computed in float32
             at least, whatever is chosen.
 
@@ -79,6 +84,7 @@ class BertBackbone(keras_hub.models.Backbone):
         attention_dropout: float | None = None,
         layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         initializer_range: float = INITIALIZER_RANGE,
+        causal: bool = False,
         dtype=None,
         **kwargs,
     ):
@@ -136,7 +142,8 @@ class BertBackbone(keras_hub.models.Backbone):
             "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
         }
         x = self.embeddings(inputs["token_ids"], inputs["segment_ids"])
-        mask = make_attention_mask(inputs["padding_mask"])
+        make_mask = CausalMask(name="causal_mask") if causal else make_attention_mask
+        mask = make_mask(inputs["padding_mask"])
         for layer in self.encoder_layers:
             x = layer(x, attention_mask=mask)
         super().__init__(
@@ -159,6 +166,7 @@ class BertBackbone(keras_hub.models.Backbone):
         self.attention_dropout = dropout if attention_dropout is None else attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
+        self.causal = causal
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **overrides) -> "BertBackbone":
@@ -234,4 +242,5 @@ class BertBackbone(keras_hub.models.Backbone):
             "attention_dropout": self.attention_dropout,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
+            "causal": self.causal,
         }

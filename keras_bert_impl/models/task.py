@@ -54,6 +54,12 @@ class BertTask(keras_hub.models.Task):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self._check_vocabulary()
+        if self.uses_pooler and self.backbone.causal:
+            raise ValueError(
+                f"{type(self).__name__} reads the vector of the first position, which in a backbone "
+                "with causal=True has seen nothing but itself. Use BertCausalClassifier, or a "
+                "backbone with causal=False."
+            )
 
     def _check_vocabulary(self) -> None:
         """Raise if the tokenizer could make ids that the token table has no row for."""

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.layers.attention import (
+    CausalMask,
     SelfAttention,
     attention_probabilities,
     make_attention_mask,
@@ -70,6 +71,15 @@ def test_masks_are_joined_by_and():
         [False, False, True, False],
         [False, False, True, False],
     ]
+
+
+def test_the_causal_mask_knows_the_length_of_its_rows():
+    padding_mask = np.array([[True, True, False]])
+    expected = make_attention_mask(padding_mask, causal_length=3)
+    np.testing.assert_array_equal(CausalMask()(padding_mask), expected)
+    symbolic = CausalMask()(keras.Input((None,), dtype="bool"))
+    assert symbolic.shape == (None, 1, None, None)
+    assert symbolic.dtype == "bool"
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -143,6 +153,19 @@ def test_training_path_without_drops_is_the_inference_path(masked):
         layer(x, attention_mask=mask, training=False),
         atol=1e-6,
     )
+
+
+def test_new_positions_see_the_old_by_the_cache_as_if_all_were_there():
+    layer = attention()
+    x = random(2, 6, 8)
+    whole = np.array(layer(x, attention_mask=make_attention_mask(causal_length=6)))
+    cache = (np.full((2, 6, 2, 4), 7, "float32"),) * 2  # what is not written yet counts for nothing
+    outputs = []
+    for first, last in ((0, 3), (3, 4), (4, 6)):
+        mask = (np.arange(6) <= np.arange(first, last)[:, None])[None, None]
+        output, cache = layer.with_cache(x[:, first:last], cache, first, mask)
+        outputs.append(np.array(output))
+    np.testing.assert_allclose(np.concatenate(outputs, axis=1), whole, atol=1e-5)
 
 
 def test_dropout_is_on_in_training_alone():

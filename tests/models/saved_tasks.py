@@ -17,8 +17,8 @@ PAIRS = {"text_a": small.TEXTS, "text_b": small.TEXTS[::-1]}
 WAYS = ("keras", "preset")
 
 
-def _backbone():
-    return small.backbone(num_layers=1)
+def _backbone(**changes):
+    return small.backbone(num_layers=1, **changes)
 
 
 # Options other than the defaults, which must come back too.
@@ -41,6 +41,17 @@ MAKERS = {
     "pretrainer": lambda: kbi.BertPretrainer(
         _backbone(),
         kbi.BertPretrainerPreprocessor(small.tokenizer(), 16, mask_rate=0.3, whole_word=True),
+    ),
+    "causal_lm": lambda: kbi.BertCausalLM(
+        _backbone(causal=True), kbi.BertCausalLMPreprocessor(small.tokenizer(), 14)
+    ),
+    "causal_classifier": lambda: kbi.BertCausalClassifier(
+        _backbone(causal=True),
+        num_classes=2,
+        preprocessor=kbi.BertPreprocessor(small.tokenizer(), 16, pair=True),
+        class_names=["no", "yes"],
+        lm_weight=0.3,
+        dropout=0.2,
     ),
 }
 

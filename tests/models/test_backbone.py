@@ -58,6 +58,25 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(short[x["padding_mask"]], long[:, :9][x["padding_mask"]], atol=1e-5)
 
 
+def test_a_causal_backbone_sees_nothing_that_comes_after():
+    x = small.prepared(rows=3, length=9)
+    other = {**x, "token_ids": x["token_ids"].copy()}
+    other["token_ids"][:, 3] = x["token_ids"][:, 3] % 20 + 10
+    backbone = small.backbone(causal=True)
+    before, after = (np.array(backbone(rows)["sequence_output"]) for rows in (x, other))
+    np.testing.assert_array_equal(before[:, :3], after[:, :3])
+    assert (np.abs(before - after)[:, 3].max(axis=-1) > 1e-3).all()
+    both_ways = small.backbone()
+    both_ways.set_weights(backbone.get_weights())
+    before, after = (np.array(both_ways(rows)["sequence_output"]) for rows in (x, other))
+    assert (np.abs(before - after)[:, :3].max(axis=-1) > 1e-4).all()
+
+
+def test_a_causal_row_of_padding_alone_stays_finite():
+    x = {name: np.zeros_like(rows) for name, rows in small.prepared().items()}
+    assert np.isfinite(small.backbone(causal=True)(x)["sequence_output"]).all()
+
+
 def test_rows_longer_than_the_position_table_are_refused():
     with pytest.raises(ValueError, match="rows of 33 tokens, but the position table has 32"):
         small.backbone()(small.prepared(length=33))
@@ -76,6 +95,7 @@ CHANGES = {
     "attention_dropout": 0.2,
     "layer_norm_epsilon": 1e-6,
     "initializer_range": 0.1,
+    "causal": True,
     "dtype": "mixed_float16",
 }
 
