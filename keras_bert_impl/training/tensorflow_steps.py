@@ -3,12 +3,18 @@
 import keras
 import tensorflow as tf
 
+from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.training.distribution import sum_over_replicas
 from keras_bert_impl.training.steps import rows_of, track
 
 
 def train_step(model, data):
     """One optimizer step on a replica's rows, taken in `model.accumulation_steps` parts."""
+    with fusing():
+        return _train_step(model, data)
+
+
+def _train_step(model, data):
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     whole_rows, weight_sums = _whole_batch(model, x, y, sample_weight)
     num_parts = model.accumulation_steps
@@ -20,7 +26,7 @@ def train_step(model, data):
         with tf.GradientTape() as tape:
             y_pred = model(x, training=True)
             shares = model.batch_losses.shares(y, y_pred, sample_weight, weight_sums)
-            total = _with_added_losses(model, model.batch_losses.total(shares), num_parts)
+            total = _with_added_losses(model, model.batch_losses.total(shares), x, whole_rows)
             scaled = model.optimizer.scale_loss(total)
         gradients = tape.gradient(scaled, variables)
         track(model, (x, y, sample_weight), y_pred, shares, total, rows_of(x), whole_rows)
@@ -61,7 +67,7 @@ def test_step(model, data):
     whole_rows, weight_sums = _whole_batch(model, x, y, sample_weight)
     y_pred = model(x, training=False)
     shares = model.batch_losses.shares(y, y_pred, sample_weight, weight_sums)
-    total = _with_added_losses(model, model.batch_losses.total(shares), 1)
+    total = _with_added_losses(model, model.batch_losses.total(shares), x, whole_rows)
     track(model, (x, y, sample_weight), y_pred, shares, total, rows_of(x), whole_rows)
     return _results(model)
 
@@ -83,13 +89,11 @@ def _whole_batch(model, x, y, sample_weight):
     return rows, weight_sums
 
 
-def _with_added_losses(model, total, num_parts):
-    """What layers added, such as regularizers, counts once, whatever the number of parts."""
-    added = model.losses
-    if not added:
-        return total
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    return total + tf.add_n(added) / (num_parts * replicas)
+def _with_added_losses(model, total, x, whole_rows):
+    """What layers added, such as regularizers, counts by the part's rows: over all parts once."""
+    for added in model.losses:
+        total += tf.math.multiply_no_nan(added, rows_of(x) / whole_rows)
+    return total
 
 
 def _part(data, index, num_parts):
