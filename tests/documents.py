@@ -62,4 +62,4 @@ def assert_shares(values, expected, errors=3):
     for value, share in expected.items():
         error = np.sqrt(share * (1 - share) / len(values))
         found = values.count(value) / len(values)
-        assert abs(found - share) < errors * error, (value, found, share)
+        assert abs(found - share) <= errors * error, (value, found, share)

@@ -116,7 +116,7 @@ def test_a_segmenters_words_are_marked(tokenizer):
 
     lines = ["\u5317\u4eac\u5927 is big", "", "new [[york]] {{{\u5317\u4eac}}", "\u5927\u5317\n"]
     marked = list(segment_lines(lines, segmenter))
-    assert marked[0] == "[[\u5317\u4eac]][[\u5927]]"[:8] + "\u5927 [[is]] [[big]]"
+    assert marked[0] == "[[\u5317\u4eac]]\u5927 [[is]] [[big]]"
     assert marked[1] == ""
     ids, units = pieces_of_marked_text(marked, tokenizer)
     assert ids.to_list() == tokenizer(lines).to_list()  # nothing is lost, brackets neither

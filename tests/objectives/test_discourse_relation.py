@@ -25,7 +25,7 @@ def as_rows(made):
 
 def begins_with(sentence, connective):
     """What is left of the sentence, or None if it does not begin with the connective."""
-    words, rest = connective.split(), sentence.strip()
+    words, rest = connective.split(), sentence.lstrip()
     for i, word in enumerate(words):
         if rest[: len(word)].lower() != word:
             return None

@@ -37,7 +37,7 @@ def test_against_the_definition():
     documents = [[[piece_at[p] for p in s] for s in document] for document in places]
     document_of = {p: d for d, document in enumerate(places) for s in document for p in s}
     labels = []
-    made = tf.data.Dataset.range(5).map(
+    made = tf.data.Dataset.range(3).map(
         lambda step: make_relation(window_of(documents), window_of(places), step)
     )
     for rows in made:
