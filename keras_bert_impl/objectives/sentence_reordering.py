@@ -108,7 +108,8 @@ def _drawn_order(last, draw, max_segments):
 
     Segments from last + 1 on are empty and stay where they are.
     """
-    orders, first_class = [], []
+    orders: list[list[int]] = []
+    first_class: list[int] = []
     for n in range(1, max_segments + 1):
         first_class.append(len(orders))
         for order in itertools.permutations(range(n)):
