@@ -4,6 +4,7 @@ Whole words: google-research/bert's README. N-grams: ALBERT (Lan et al. 2019), s
 and entities: ERNIE 1.0 (Sun et al. 2019), section 3.2.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.data.randomness import uniform
@@ -15,10 +16,9 @@ def word_begins(token_ids, continuation_ids, vocabulary_size: int) -> tf.Tensor:
 
     Special tokens begin words too, so no word reaches over a [SEP].
     """
-    is_continuation = tf.scatter_nd(
-        [[i] for i in continuation_ids], [True] * len(continuation_ids), [vocabulary_size]
-    )
-    return ~tf.gather(is_continuation, token_ids)
+    is_continuation = np.zeros([vocabulary_size], bool)
+    is_continuation[list(continuation_ids)] = True  # of none at all, where no piece has ##
+    return ~tf.gather(tf.constant(is_continuation), token_ids)
 
 
 def marked_begins(begins, units, kind: int) -> tf.Tensor:

@@ -233,6 +233,13 @@ def test_a_word_does_not_reach_over_a_separator():
     assert seen == {1, 3}
 
 
+def test_a_vocabulary_without_continuations_has_words_of_a_piece():
+    ids, mask = rows_of_lengths([30, 40])
+    by_word = masker(continuation_ids=[])(ids, mask, seed=(1, 1))
+    for name, value in masker()(ids, mask, seed=(1, 1)).items():
+        np.testing.assert_array_equal(value, by_word[name])
+
+
 def test_a_word_longer_than_the_count_leaves_the_row_unmasked():
     ids = np.array([[CLS, 50, 950, 951, SEP]], "int32")
     masked = masker(continuation_ids=range(900, 1000))(ids, seed=(0, 0))
