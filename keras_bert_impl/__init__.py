@@ -37,6 +37,8 @@ from keras_bert_impl.data.masking import DynamicMasker as DynamicMasker
 from keras_bert_impl.data.next_tokens import next_tokens as next_tokens
 from keras_bert_impl.data.packing import pack as pack
 from keras_bert_impl.data.packing import truncate_pair as truncate_pair
+from keras_bert_impl.data.phrase_table import PhraseTable as PhraseTable
+from keras_bert_impl.data.phrase_table import read_phrases as read_phrases
 from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents as pairs_from_documents
 from keras_bert_impl.data.sentence_pairs import texts_from_documents as texts_from_documents
@@ -55,7 +57,34 @@ from keras_bert_impl.data.squad import write_squad_answers as write_squad_answer
 from keras_bert_impl.data.swag import SwagExamples as SwagExamples
 from keras_bert_impl.data.swag import read_swag as read_swag
 from keras_bert_impl.data.word_alignment import split_words as split_words
+from keras_bert_impl.data.word_units import pieces_of_marked_text as pieces_of_marked_text
+from keras_bert_impl.data.word_units import segment_lines as segment_lines
+from keras_bert_impl.data.word_units import strip_marks as strip_marks
 from keras_bert_impl.data.word_vocabulary import WordVocabulary as WordVocabulary
+
+# isort: split
+# Objectives
+from keras_bert_impl.objectives.capitalization import capitalized_pieces as capitalized_pieces
+from keras_bert_impl.objectives.discourse_relation import CONNECTIVES as CONNECTIVES
+from keras_bert_impl.objectives.discourse_relation import discourse_pairs as discourse_pairs
+from keras_bert_impl.objectives.discourse_relation import (
+    discourse_pairs_within as discourse_pairs_within,
+)
+from keras_bert_impl.objectives.discourse_relation import (
+    read_discourse_pairs as read_discourse_pairs,
+)
+from keras_bert_impl.objectives.ir_relevance import clicked_pairs as clicked_pairs
+from keras_bert_impl.objectives.ir_relevance import heading_pairs as heading_pairs
+from keras_bert_impl.objectives.ir_relevance import read_click_log as read_click_log
+from keras_bert_impl.objectives.sentence_distance import (
+    sentence_distance_pairs as sentence_distance_pairs,
+)
+from keras_bert_impl.objectives.sentence_order import sentence_order_pairs as sentence_order_pairs
+from keras_bert_impl.objectives.sentence_reordering import (
+    reordered_paragraphs as reordered_paragraphs,
+)
+from keras_bert_impl.objectives.token_document_relation import document_counts as document_counts
+from keras_bert_impl.objectives.token_document_relation import occurs_elsewhere as occurs_elsewhere
 
 # isort: split
 # Layers
