@@ -1,6 +1,7 @@
 """The causal language model: a backbone that goes on writing (GPT, and the paper's LTR model)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import keras_hub
@@ -78,7 +79,7 @@ class BertCausalLM(BertTask):
         sequence_output = backbone(backbone.input)["sequence_output"]
         logits = backbone.token_embedding(sequence_output, reverse=True)
         super().__init__(inputs=backbone.input, outputs=logits, **kwargs)
-        self.sampler = None
+        self.sampler: Any = None
         self._asked_sampler = None
         self.generate_function = None
 

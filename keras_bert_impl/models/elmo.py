@@ -1,6 +1,7 @@
 """ELMo's encoder: characters of words in, vectors of all layers out, left and right apart."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import keras_hub
@@ -12,7 +13,7 @@ from keras_bert_impl.layers.lstm_with_projection import ProjectedLSTM
 
 SMALL_FILTERS = ((1, 16), (2, 16), (3, 32), (4, 32), (5, 64), (6, 64), (7, 64))
 # "small" trains on a laptop. "elmo": Peters et al. 2018, section 3.4, and the published options.
-ELMO_SIZES = {
+ELMO_SIZES: dict[str, dict[str, Any]] = {
     "small": {"lstm_units": 512, "projection_dim": 128, "filters": SMALL_FILTERS},
     "elmo": {"lstm_units": 4096, "projection_dim": 512, "filters": ELMO_FILTERS},
 }
