@@ -158,6 +158,8 @@ from keras_bert_impl.training.finite import StopAtNonFinite as StopAtNonFinite
 from keras_bert_impl.training.long_run import fit_steps as fit_steps
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
 from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
+from keras_bert_impl.training.precision import choose_precision as choose_precision
+from keras_bert_impl.training.precision import set_precision as set_precision
 from keras_bert_impl.training.resume import EXIT_SAVED as EXIT_SAVED
 from keras_bert_impl.training.resume import SaveState as SaveState
 from keras_bert_impl.training.resume import resume as resume

@@ -62,7 +62,10 @@ _ALLOW_CHANGES = flags.DEFINE_bool(
 )
 _TENSORBOARD = flags.DEFINE_bool("tensorboard", False, "Write curves for TensorBoard too.")
 _PRECISION = flags.DEFINE_enum(
-    "precision", "float32", ["float32", "mixed_bfloat16", "mixed_float16"], "Of computation."
+    "precision",
+    "float32",
+    ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
+    "Of computation; auto takes bfloat16 where this machine is faster in it, and says so.",
 )
 _DISTRIBUTION = flags.DEFINE_enum(
     "distribution",
@@ -80,7 +83,7 @@ def main(_):
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(_SEED.value)
-    keras.config.set_dtype_policy(_PRECISION.value)
+    precision = kbi.set_precision(_PRECISION.value)
 
     if (_VOCABULARY.value is None) == (_INIT_FROM.value is None):
         raise app.UsageError("Pass either --vocabulary or --init_from.")
@@ -135,6 +138,7 @@ def main(_):
             "beta_2": _BETA_2.value,
             "accumulation_steps": _ACCUMULATION.value,
             "seed": _SEED.value,
+            "precision": precision,
         }
         step = kbi.fit_steps(
             pretrainer,
