@@ -93,6 +93,7 @@ from keras_bert_impl.layers.attention import make_attention_mask as make_attenti
 from keras_bert_impl.layers.character_cnn import CharacterCNN as CharacterCNN
 from keras_bert_impl.layers.embeddings import BertEmbeddings as BertEmbeddings
 from keras_bert_impl.layers.encoder_layer import BertEncoderLayer as BertEncoderLayer
+from keras_bert_impl.layers.fusion import fusing as fusing
 from keras_bert_impl.layers.heads import MaskedLMHead as MaskedLMHead
 from keras_bert_impl.layers.heads import NextSentenceHead as NextSentenceHead
 from keras_bert_impl.layers.lstm_with_projection import ProjectedLSTM as ProjectedLSTM

@@ -150,8 +150,8 @@ class SelfAttention(keras.layers.Layer):
         self.built = True
 
     def call(self, x, attention_mask=None, training=None):
-        if training and is_fusing():
-            return self._attend_in_loops(x, attention_mask)
+        if is_fusing():
+            return self._attend_in_loops(x, attention_mask, training)
         query, key, value = self._project(x)
         if training and self.dropout_rate > 0:
             # The library's product cannot drop probabilities, as the paper's model does.
@@ -160,7 +160,7 @@ class SelfAttention(keras.layers.Layer):
             return self._join_heads(ops.einsum("bhqk,bkhd->bqhd", weights, value))
         return self._attend(query, key, value, attention_mask)
 
-    def _attend_in_loops(self, x, attention_mask):
+    def _attend_in_loops(self, x, attention_mask, training):
         """The same with few passes over memory: heads come first once, and not for each product."""
         batch, length, _ = ops.shape(x)
         qkv = self.query_key_value(x)  # (batch, length, 3 * hidden_dim)
@@ -171,7 +171,7 @@ class SelfAttention(keras.layers.Layer):
         if attention_mask is None:
             attention_mask = ops.ones((1, 1, 1, 1), "bool")
         weights = _dropped_probabilities(self.dropout_rate)(
-            scores, attention_mask, *seeds_of(self.dropout)
+            scores, attention_mask, *seeds_of(self.dropout, training)
         )
         context = ops.matmul(weights, value)  # (batch, heads, length, head_dim)
         return self._join_heads(ops.transpose(context, (0, 2, 1, 3)))

@@ -57,6 +57,9 @@ def _mixed(bits):
     return ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(16)))
 
 
-def seeds_of(layer: keras.layers.Dropout) -> tuple:
-    """(seed,), a new one of a dropout layer's generator, whose state `fit` saves; () at rate 0."""
-    return (layer.seed_generator.next(),) if layer.rate > 0 else ()
+def seeds_of(layer: keras.layers.Dropout, training) -> tuple:
+    """(seed,), a new one of a dropout layer's generator, whose state `fit` saves.
+
+    () where nothing is dropped: at rate 0, and not in training.
+    """
+    return (layer.seed_generator.next(),) if training and layer.rate > 0 else ()

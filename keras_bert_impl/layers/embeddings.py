@@ -114,9 +114,11 @@ class BertEmbeddings(keras.layers.Layer):
         x = self.token_embedding(token_ids)  # (batch, length, hidden_dim)
         x = x + self.position_embedding(position_ids)
         x = x + self.segment_embedding(segment_ids)
-        if training and is_fusing():
+        if is_fusing():
             function = _normalized_and_dropped(self.dropout_rate, self.layer_norm_epsilon)
-            return function(x, self.layer_norm.gamma, self.layer_norm.beta, *seeds_of(self.dropout))
+            return function(
+                x, self.layer_norm.gamma, self.layer_norm.beta, *seeds_of(self.dropout, training)
+            )
         return self.dropout(self.layer_norm(x), training=training)
 
     def compute_output_shape(

@@ -4,8 +4,8 @@ Beside the matrix products a training step spends its time moving numbers: GELU 
 operations forward and more backward. XLA compiles such a chain to one loop. JAX compiles whole
 steps, so there is nothing to do there; TensorFlow compiles what it is told to.
 
-Only the steps of `fit`, `evaluate` and `predict` fuse, see `training/tensorflow_steps.py`. A model
-called by itself, and one that is exported, is plain operations that any TensorFlow runs.
+Only the steps of `fit`, `evaluate` and `predict` fuse. A model called by itself, and one that is
+exported, is plain operations that any TensorFlow runs; in a loop of your own open `fusing()`.
 """
 
 import contextlib

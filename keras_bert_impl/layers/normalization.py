@@ -17,10 +17,10 @@ def add_and_normalize(x, transformed, layer_norm, dropout, training):
         dropout: `keras.layers.Dropout`.
         training: bool.
     """
-    if not (training and is_fusing()):
+    if not is_fusing():
         return layer_norm(x + dropout(transformed, training=training))
     function = _add_and_normalize(dropout.rate, layer_norm.epsilon)
-    return function(x, transformed, layer_norm.gamma, layer_norm.beta, *seeds_of(dropout))
+    return function(x, transformed, layer_norm.gamma, layer_norm.beta, *seeds_of(dropout, training))
 
 
 @functools.cache

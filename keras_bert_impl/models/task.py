@@ -20,6 +20,7 @@ from keras_bert_impl.data.batches import (
     with_known_length,
 )
 from keras_bert_impl.data.batching import POOL_BATCHES, batches_of_like_length
+from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.training.batch_losses import BatchLosses
 from keras_bert_impl.training.distribution import num_replicas, refuse_idle_distribution
@@ -196,6 +197,10 @@ class BertTask(keras_hub.models.Task):
 
     def test_step(self, *args):
         return test_step(self, *args)
+
+    def predict_step(self, *args):
+        with fusing():
+            return super().predict_step(*args)
 
     def compile_from_config(self, config):
         """Compile as the saved model was, so that training goes on where it was.

@@ -63,6 +63,11 @@ def _train_step(model, data):
 
 def test_step(model, data):
     """Losses and metrics of a replica's rows."""
+    with fusing():
+        return _test_step(model, data)
+
+
+def _test_step(model, data):
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     whole_rows, weight_sums = _whole_batch(model, x, y, sample_weight)
     y_pred = model(x, training=False)

@@ -58,7 +58,8 @@ def test_what_is_kept_grows_and_the_rest_is_zero():
 
 def test_seeds_move_on_and_rate_zero_takes_none():
     layer = keras.layers.Dropout(0.1, seed=3)
-    first, second = seeds_of(layer)[0], seeds_of(layer)[0]
+    first, second = seeds_of(layer, True)[0], seeds_of(layer, True)[0]
     assert np.asarray(first).shape == (2,)
     assert (np.asarray(first) != np.asarray(second)).any()
-    assert seeds_of(keras.layers.Dropout(0.0)) == ()
+    assert seeds_of(keras.layers.Dropout(0.0), True) == ()
+    assert seeds_of(layer, False) == ()
