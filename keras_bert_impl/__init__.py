@@ -37,12 +37,15 @@ from keras_bert_impl.data.masking import DynamicMasker as DynamicMasker
 from keras_bert_impl.data.next_tokens import next_tokens as next_tokens
 from keras_bert_impl.data.packing import pack as pack
 from keras_bert_impl.data.packing import truncate_pair as truncate_pair
+from keras_bert_impl.data.phrase_table import PhraseTable as PhraseTable
+from keras_bert_impl.data.phrase_table import read_phrases as read_phrases
 from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents as pairs_from_documents
 from keras_bert_impl.data.sentence_pairs import texts_from_documents as texts_from_documents
 from keras_bert_impl.data.sources import check_labels as check_labels
 from keras_bert_impl.data.sources import check_numbers as check_numbers
 from keras_bert_impl.data.sources import check_text_file as check_text_file
+from keras_bert_impl.data.sources import file_fingerprint as file_fingerprint
 from keras_bert_impl.data.sources import read_documents as read_documents
 from keras_bert_impl.data.sources import read_table as read_table
 from keras_bert_impl.data.squad import SquadQuestion as SquadQuestion
@@ -54,7 +57,34 @@ from keras_bert_impl.data.squad import write_squad_answers as write_squad_answer
 from keras_bert_impl.data.swag import SwagExamples as SwagExamples
 from keras_bert_impl.data.swag import read_swag as read_swag
 from keras_bert_impl.data.word_alignment import split_words as split_words
+from keras_bert_impl.data.word_units import pieces_of_marked_text as pieces_of_marked_text
+from keras_bert_impl.data.word_units import segment_lines as segment_lines
+from keras_bert_impl.data.word_units import strip_marks as strip_marks
 from keras_bert_impl.data.word_vocabulary import WordVocabulary as WordVocabulary
+
+# isort: split
+# Objectives
+from keras_bert_impl.objectives.capitalization import capitalized_pieces as capitalized_pieces
+from keras_bert_impl.objectives.discourse_relation import CONNECTIVES as CONNECTIVES
+from keras_bert_impl.objectives.discourse_relation import discourse_pairs as discourse_pairs
+from keras_bert_impl.objectives.discourse_relation import (
+    discourse_pairs_within as discourse_pairs_within,
+)
+from keras_bert_impl.objectives.discourse_relation import (
+    read_discourse_pairs as read_discourse_pairs,
+)
+from keras_bert_impl.objectives.ir_relevance import clicked_pairs as clicked_pairs
+from keras_bert_impl.objectives.ir_relevance import heading_pairs as heading_pairs
+from keras_bert_impl.objectives.ir_relevance import read_click_log as read_click_log
+from keras_bert_impl.objectives.sentence_distance import (
+    sentence_distance_pairs as sentence_distance_pairs,
+)
+from keras_bert_impl.objectives.sentence_order import sentence_order_pairs as sentence_order_pairs
+from keras_bert_impl.objectives.sentence_reordering import (
+    reordered_paragraphs as reordered_paragraphs,
+)
+from keras_bert_impl.objectives.token_document_relation import document_counts as document_counts
+from keras_bert_impl.objectives.token_document_relation import occurs_elsewhere as occurs_elsewhere
 
 # isort: split
 # Layers
@@ -63,6 +93,7 @@ from keras_bert_impl.layers.attention import make_attention_mask as make_attenti
 from keras_bert_impl.layers.character_cnn import CharacterCNN as CharacterCNN
 from keras_bert_impl.layers.embeddings import BertEmbeddings as BertEmbeddings
 from keras_bert_impl.layers.encoder_layer import BertEncoderLayer as BertEncoderLayer
+from keras_bert_impl.layers.fusion import fusing as fusing
 from keras_bert_impl.layers.heads import MaskedLMHead as MaskedLMHead
 from keras_bert_impl.layers.heads import NextSentenceHead as NextSentenceHead
 from keras_bert_impl.layers.lstm_with_projection import ProjectedLSTM as ProjectedLSTM
@@ -118,13 +149,19 @@ from keras_bert_impl.training.answer_metrics import squad_2_scores as squad_2_sc
 from keras_bert_impl.training.classification_metrics import confusion_table as confusion_table
 from keras_bert_impl.training.classification_metrics import label_table as label_table
 from keras_bert_impl.training.classification_metrics import measure_answers as measure_answers
-from keras_bert_impl.training.distribution import check_batch_size as check_batch_size
 from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
+from keras_bert_impl.training.distribution import encoder_layout_map as encoder_layout_map
+from keras_bert_impl.training.distribution import is_chief as is_chief
 from keras_bert_impl.training.entity_metrics import EntityScores as EntityScores
 from keras_bert_impl.training.entity_metrics import entity_scores as entity_scores
 from keras_bert_impl.training.entity_metrics import entity_table as entity_table
+from keras_bert_impl.training.finite import StopAtNonFinite as StopAtNonFinite
+from keras_bert_impl.training.long_run import fit_steps as fit_steps
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
 from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
+from keras_bert_impl.training.precision import choose_precision as choose_precision
+from keras_bert_impl.training.precision import set_precision as set_precision
+from keras_bert_impl.training.resume import EXIT_SAVED as EXIT_SAVED
 from keras_bert_impl.training.resume import SaveState as SaveState
 from keras_bert_impl.training.resume import resume as resume
 from keras_bert_impl.training.schedules import SlantedTriangle as SlantedTriangle

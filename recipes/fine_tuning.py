@@ -6,6 +6,7 @@ done again: interrupt it whenever you like, and run the same command.
 """
 
 import csv
+import functools
 import itertools
 import json
 import math
@@ -36,7 +37,10 @@ flags.DEFINE_bool("gradual_unfreezing", False, "Train from the top, a layer more
 flags.DEFINE_integer("freeze_layers", 0, "Keep embeddings and so many layers; 0 trains all.")
 flags.DEFINE_integer("patience", None, "Stop after so many epochs without a better dev loss.")
 flags.DEFINE_enum(
-    "precision", "float32", ["float32", "mixed_bfloat16", "mixed_float16"], "Of computation."
+    "precision",
+    "float32",
+    ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
+    "Of computation; auto takes bfloat16 where this machine is faster in it, and says so.",
 )
 flags.DEFINE_enum(
     "distribution", "auto", ["none", "mirrored", "multi_worker", "tpu", "auto"], "Devices."
@@ -50,11 +54,19 @@ def set_defaults(**values):
         FLAGS.set_default(name, value)
 
 
+@functools.cache
+def precision() -> str:
+    """The dtype policy of all runs."""
+    policy, reason = kbi.choose_precision(FLAGS.precision)
+    print(reason)
+    return policy
+
+
 def load(cls, **options):
     """The task to train: a class of the package, from --model, by the flags."""
     options = {"sequence_length": FLAGS.sequence_length, **options}
     # The head is what such a run trains, so it may be missing.
-    return cls.from_preset(FLAGS.model, init_missing=True, dtype=FLAGS.precision, **options)
+    return cls.from_preset(FLAGS.model, init_missing=True, dtype=precision(), **options)
 
 
 def fine_tune(make_task, train, dev, measure, metric, sample_weight=None):
@@ -116,7 +128,6 @@ def train_once(make_task, train, dev, setting, sample_weight):
     """One run. Returns the task and its log, a list of dicts, one an epoch."""
     keras.utils.set_random_seed(setting["seed"])
     with kbi.distribution_scope(FLAGS.distribution):
-        kbi.check_batch_size(setting["batch_size"])
         task = make_task()
         if FLAGS.freeze_layers:
             kbi.freeze(task, FLAGS.freeze_layers)

@@ -4,8 +4,9 @@ r"""Pretrain BERT on text of your own: masked LM and next sentence (paper, secti
         --size=small --num_steps=100000
 
 The text has one sentence a line and a blank line between documents. A vocabulary is trained by
-tools/build_vocabulary.py. Run the same command again and it goes on where it stopped; --init_from
-is another thing: a new run, at step 0, from weights that are there.
+tools/build_vocabulary.py. Run the same command again and it goes on where it stopped, to the same
+weights; --init_from is another thing: a new run, at step 0, from weights that are there. SIGTERM
+saves the state and exits with 75.
 """
 
 import json
@@ -50,21 +51,39 @@ _NUM_STEPS = flags.DEFINE_integer("num_steps", 1_000_000, "Steps of the whole ru
 _WARMUP = flags.DEFINE_float("warmup", 0.01, "Share of steps with rising learning rate.")
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 _BETA_2 = flags.DEFINE_float("beta_2", 0.999, "Of Adam; short runs take less.")
+_ACCUMULATION = flags.DEFINE_integer(
+    "accumulation_steps", 1, "Parts that a batch is taken in, to fit into memory: the same step."
+)
+_EPOCH_STEPS = flags.DEFINE_integer("epoch_steps", 1000, "Steps between rows of the log.")
 _SAVE_EVERY = flags.DEFINE_integer("save_every", 1000, "Steps between saved states.")
+_KEEP = flags.DEFINE_integer("keep_states", 2, "How many of the last states stay.")
+_ALLOW_CHANGES = flags.DEFINE_bool(
+    "allow_changes", False, "Go on with another learning rate or another length of the run."
+)
+_TENSORBOARD = flags.DEFINE_bool("tensorboard", False, "Write curves for TensorBoard too.")
 _PRECISION = flags.DEFINE_enum(
-    "precision", "float32", ["float32", "mixed_bfloat16", "mixed_float16"], "Of computation."
+    "precision",
+    "float32",
+    ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
+    "Of computation; auto takes bfloat16 where this machine is faster in it, and says so.",
 )
 _DISTRIBUTION = flags.DEFINE_enum(
-    "distribution", "auto", ["none", "mirrored", "multi_worker", "tpu", "auto"], "Devices."
+    "distribution",
+    "auto",
+    ["none", "mirrored", "multi_worker", "tpu", "model_parallel", "auto"],
+    "Devices.",
 )
+_MODEL_DEVICES = flags.DEFINE_integer("model_devices", 2, "Of model_parallel: for each matrix.")
 _SEED = flags.DEFINE_integer("seed", 0, "Of weights, dropout, pairs and masks.")
 
 
 def main(_):
+    # First of all: several machines must find each other before TensorFlow starts.
+    scope = kbi.distribution_scope(_DISTRIBUTION.value, _MODEL_DEVICES.value)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(_SEED.value)
-    keras.config.set_dtype_policy(_PRECISION.value)
+    precision = kbi.set_precision(_PRECISION.value)
 
     if (_VOCABULARY.value is None) == (_INIT_FROM.value is None):
         raise app.UsageError("Pass either --vocabulary or --init_from.")
@@ -88,12 +107,7 @@ def main(_):
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if "hidden_dim" in overrides:
         overrides["intermediate_dim"] = 4 * overrides["hidden_dim"]
-    steps_per_epoch = min(_SAVE_EVERY.value, _NUM_STEPS.value)
-    if _NUM_STEPS.value % steps_per_epoch:
-        raise app.UsageError("--num_steps must be a multiple of --save_every.")
-
-    with kbi.distribution_scope(_DISTRIBUTION.value):
-        kbi.check_batch_size(_BATCH_SIZE.value)
+    with scope:
         if _INIT_FROM.value is not None:
             pretrainer = kbi.BertPretrainer.from_preset(_INIT_FROM.value, init_missing=True)
             pretrainer.preprocessor = None  # the dataset below holds ids
@@ -109,35 +123,50 @@ def main(_):
         schedule = kbi.WarmupLinearDecay(
             _LEARNING_RATE.value, _NUM_STEPS.value, round(_WARMUP.value * _NUM_STEPS.value)
         )
-        pretrainer.compile(optimizer=kbi.BertAdamW(schedule, beta_2=_BETA_2.value))
+        pretrainer.compile(
+            optimizer=kbi.BertAdamW(schedule, beta_2=_BETA_2.value),
+            accumulation_steps=_ACCUMULATION.value,
+        )
 
         # What the saved state's continuation depends on.
         settings = {
             **examples,
-            "input": _INPUT.value,
+            "input": [kbi.file_fingerprint(path) for path in _INPUT.value],
+            "vocabulary": tokenizer.fingerprint(),
             "init_from": _INIT_FROM.value,
             "backbone": {k: v for k, v in pretrainer.backbone.get_config().items() if k != "name"},
-            "schedule": schedule.get_config(),
             "beta_2": _BETA_2.value,
+            "accumulation_steps": _ACCUMULATION.value,
             "seed": _SEED.value,
-            "save_every": steps_per_epoch,
+            "precision": precision,
         }
-        step = kbi.resume(pretrainer, output / "states", settings)
-        if step:
-            print(f"Going on after step {step} of {_NUM_STEPS.value}.")
-        pretrainer.fit(
-            kbi.pretraining_dataset(
+        step = kbi.fit_steps(
+            pretrainer,
+            lambda step: kbi.pretraining_dataset(
                 documents, tokenizer, seed=_SEED.value, start_step=step, **examples
             ),
-            initial_epoch=step // steps_per_epoch,
-            epochs=_NUM_STEPS.value // steps_per_epoch,
-            steps_per_epoch=steps_per_epoch,
-            callbacks=[
-                kbi.Stopwatch(),
-                keras.callbacks.CSVLogger(output / "log.csv", append=step > 0),
-                kbi.SaveState(output / "states", steps_per_epoch, settings),
-            ],
+            num_steps=_NUM_STEPS.value,
+            epoch_steps=min(_EPOCH_STEPS.value, _NUM_STEPS.value),
+            folder=output,
+            settings=settings,
+            changeable={"schedule": schedule.get_config()},
+            allow_changes=_ALLOW_CHANGES.value,
+            save_every=_SAVE_EVERY.value,
+            keep=_KEEP.value,
+            callbacks=[keras.callbacks.TensorBoard(output / "curves")] * _TENSORBOARD.value,
         )
+        if step:
+            print(f"Went on after step {step} of {_NUM_STEPS.value}.")
+        metrics = {}
+        if _HELD_OUT.value:
+            print("Measuring on held-out text")
+            held_out = kbi.pretraining_dataset(
+                kbi.read_documents(_HELD_OUT.value), tokenizer, seed=_SEED.value, **examples
+            ).take(_HELD_OUT_STEPS.value)
+            metrics = pretrainer.evaluate(held_out, return_dict=True)
+    if not kbi.is_chief():
+        return
+
     pretrainer.preprocessor = kbi.BertPretrainerPreprocessor(
         tokenizer,
         sequence_length=_SEQUENCE_LENGTH.value,
@@ -147,14 +176,6 @@ def main(_):
     )
     pretrainer.save_to_preset(str(output / "model"))
     if _HELD_OUT.value:
-        print("Measuring on held-out text")
-        held_out = kbi.pretraining_dataset(
-            kbi.read_documents(_HELD_OUT.value),
-            tokenizer,
-            seed=_SEED.value,
-            **examples,
-        ).take(_HELD_OUT_STEPS.value)
-        metrics = pretrainer.evaluate(held_out, return_dict=True)
         metrics["unigram_loss"], metrics["most_frequent_accuracy"] = unigram_baseline(
             token_counts(documents, tokenizer), held_out
         )

@@ -61,6 +61,7 @@ def main(_):
             warmup=0.1,
             learning_rate=3e-3,
             beta_2=0.98,
+            epoch_steps=100,
             save_every=100,
             distribution=_DISTRIBUTION.value,
         )

@@ -1,6 +1,7 @@
 """Measure this package beside others.
 
     python tools/benchmark.py tokenize
+    python tools/benchmark.py steps --oracle-python=PYTHON
 
 Each sub-command is one function that adds its flags and one that runs.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 import tqdm
+from benchmark_steps import add_steps_flags, steps
 
 from keras_bert_impl.text.tokenizer import BertTokenizer
 from keras_bert_impl.text.vocabulary import read_vocabulary, train_vocabulary
@@ -177,6 +179,9 @@ def main() -> None:
     command = commands.add_parser("tokenize", help=tokenize.__doc__)
     add_tokenize_flags(command)
     command.set_defaults(run=tokenize)
+    command = commands.add_parser("steps", help=steps.__doc__)
+    add_steps_flags(command)
+    command.set_defaults(run=steps)
     args = parser.parse_args()
     args.run(args)
 

@@ -73,6 +73,24 @@ def dataset_of_arrays(x, y=None, sample_weight=None, *, batch_size: int, shuffle
     return dataset.batch(batch_size)
 
 
+def fill_rows(batch, multiple: int):
+    """The batch with rows of zeros at its end, so that it divides into equal parts.
+
+    Such a row has no token, which tells it from a real one.
+
+    Args:
+        batch: nested tensors (rows, ...); one in a tuple of one is x alone.
+        multiple: int. Rows become a multiple of it.
+    """
+
+    def fill(tensor):
+        missing = -tf.shape(tensor)[0] % multiple
+        return tf.pad(tensor, [[0, missing], *[[0, 0]] * (tensor.shape.rank - 1)])
+
+    batch = tf.nest.map_structure(fill, batch)
+    return batch[0] if len(batch) == 1 else batch
+
+
 def with_known_length(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset, its batches counted where TensorFlow cannot tell their number.
 

@@ -1,7 +1,7 @@
 """Masked-LM targets, drawn anew at each step: which tokens, and what stands in their place.
 
 Paper, section 3.1 (task 1) and appendix A.1; google-research/bert, create_pretraining_data.py,
-`create_masked_lm_predictions`.
+`create_masked_lm_predictions`. Units other than pieces: `data/masking_units.py`.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert_impl.data.masking_units import groups_of, marked_begins, ngram_begins, word_begins
 from keras_bert_impl.data.randomness import fold_in, uniform, uniform_int
+from keras_bert_impl.data.word_units import ENTITY, PHRASE
 from keras_bert_impl.text.vocabulary import CONTINUATION
+
+UNITS = ("piece", "whole_word", "ngram", "phrase", "entity")
 
 
 class DynamicMasker:
@@ -20,6 +24,10 @@ class DynamicMasker:
     counted with `[CLS]` and `[SEP]` and rounded half to even, as the reference; never special
     tokens or padding, so a row without others has none. A chosen token becomes `[MASK]` in 80% of
     cases, a random token in 10%, and stays in 10%; each token draws for itself.
+
+    Tokens are chosen by units: in random order, each whole. A unit whose tokens would exceed the
+    count is passed over, so a row may end below the count, and longer units are chosen a little
+    less often than they are drawn.
 
     Args:
         vocabulary_size: int. Random tokens are drawn from the ids below it.
@@ -32,17 +40,23 @@ class DynamicMasker:
         mask_token_rate: float. Share of choices that become `[MASK]`. Default 0.8, the paper's.
         random_token_rate: float. Share that become a random token. Default 0.1, the paper's;
             the remaining 0.1 stay as they are.
-        continuation_ids: ints, or None, the default, to choose single pieces. With the ids of
-            pieces that continue a word (`##ing`), whole words are chosen, as the reference's
-            whole-word checkpoints were trained: words in random order, one whose pieces would
-            exceed the count is passed over, so a row may end below the count.
+        continuation_ids: ints or None, the default. The ids of pieces that continue a word
+            (`##ing`), for all units but pieces; without them each piece is taken for a word.
         exclude_special_from_random: bool. False, the default, draws random tokens from the whole
             vocabulary, as the reference, `[PAD]` and `[MASK]` among them; true leaves
             `special_token_ids` out.
+        unit: str, what is chosen whole. `"piece"`, the default without continuation_ids.
+            `"whole_word"`, the default with them, as the reference's whole-word checkpoints were
+            trained. `"ngram"`: runs of 1 to max_ngram words, P(n) proportional to 1 / n, as ALBERT;
+            `[UNK]` and the row's end cut them short. `"phrase"` or `"entity"`: the marked units of
+            that kind, and whole words outside of them, as ERNIE 1.0's second and third stage.
+        max_ngram: int. Words of the longest n-gram. Default 3, ALBERT's.
 
     Call arguments:
         token_ids: (batch, length) int.
         padding_mask: (batch, length) bool, true on real tokens; None where all are.
+        units: (batch, length) int, marks of `data/word_units.py`. Needed for phrases and entities,
+            and not looked at for other units.
         seed: (2,) int tensor, or a pair of numbers such as `(seed, step)`. The masks are a
             function of it and of the rows alone, eagerly, in a `tf.function` and in `tf.data`;
             wider padding changes nothing.
@@ -55,7 +69,8 @@ class DynamicMasker:
         mask_weights: (batch, max_predictions) float32, 1, and 0 in empty slots.
 
     Raises:
-        ValueError: for rates or ids out of range.
+        ValueError: for rates, ids or n-grams out of range, an unknown unit, or phrases and entities
+            called without marks.
 
     Example:
 
@@ -76,6 +91,8 @@ class DynamicMasker:
         random_token_rate: float = 0.1,
         continuation_ids: Sequence[int] | None = None,
         exclude_special_from_random: bool = False,
+        unit: str | None = None,
+        max_ngram: int = 3,
     ):
         if not 0 < mask_rate <= 1:
             raise ValueError(f"mask_rate={mask_rate} must be above 0 and at most 1.")
@@ -86,6 +103,17 @@ class DynamicMasker:
                 f"mask_token_rate={mask_token_rate} and random_token_rate={random_token_rate} "
                 "are shares of the chosen tokens: neither negative, together at most 1."
             )
+        if unit is None:
+            unit = "piece" if continuation_ids is None else "whole_word"
+        if unit not in UNITS:
+            raise ValueError(f"Unknown unit {unit!r}. Choose one of {', '.join(UNITS)}.")
+        if unit == "whole_word" and continuation_ids is None:
+            raise ValueError(
+                "unit='whole_word' needs continuation_ids, the ids of ## pieces. "
+                "DynamicMasker.for_tokenizer() finds them."
+            )
+        if max_ngram < 1:
+            raise ValueError(f"max_ngram={max_ngram} must be at least 1.")
         special_token_ids = sorted({int(i) for i in special_token_ids})
         if continuation_ids is not None:
             continuation_ids = sorted({int(i) for i in continuation_ids})
@@ -101,21 +129,32 @@ class DynamicMasker:
         self.random_token_rate = random_token_rate
         self.continuation_ids = continuation_ids
         self.exclude_special_from_random = exclude_special_from_random
+        self.unit = unit
+        self.max_ngram = max_ngram
         if exclude_special_from_random and len(special_token_ids) == vocabulary_size:
             raise ValueError("Every id is special: none is left to draw random tokens from.")
 
     @classmethod
-    def for_tokenizer(cls, tokenizer: Any, *, whole_word: bool = False, **options):
+    def for_tokenizer(
+        cls, tokenizer: Any, *, whole_word: bool = False, unit: str | None = None, **options
+    ):
         """The masker for a tokenizer's vocabulary.
 
         Args:
             tokenizer: has `vocabulary_size()`, `mask_token_id`, `special_token_ids`, and for
-                whole words `get_vocabulary()`.
-            whole_word: bool. Choose whole words: pieces that begin with `##` go with the piece
-                before them.
+                units other than pieces `get_vocabulary()`.
+            whole_word: bool. Choose whole words: the same as `unit="whole_word"`.
+            unit: str or None, as in the constructor; None is `"piece"`. Pieces that begin with
+                `##` go with the piece before them in all other units.
             **options: further arguments of the constructor.
+
+        Raises:
+            ValueError: as the constructor, or for whole_word with another unit.
         """
-        if whole_word:
+        if whole_word and unit not in (None, "whole_word"):
+            raise ValueError(f"whole_word=True and unit={unit!r} are two units. Pass one of them.")
+        unit = unit or ("whole_word" if whole_word else "piece")
+        if unit != "piece":
             options["continuation_ids"] = [
                 i
                 for i, piece in enumerate(tokenizer.get_vocabulary())
@@ -125,21 +164,23 @@ class DynamicMasker:
             vocabulary_size=tokenizer.vocabulary_size(),
             mask_token_id=tokenizer.mask_token_id,
             special_token_ids=tokenizer.special_token_ids,
+            unit=unit,
             **options,
         )
 
-    def __call__(self, token_ids, padding_mask=None, *, seed) -> dict[str, tf.Tensor]:
+    def __call__(self, token_ids, padding_mask=None, *, units=None, seed) -> dict[str, tf.Tensor]:
         token_ids = tf.cast(token_ids, tf.int32)  # (batch, length)
         if padding_mask is None:
             padding_mask = tf.ones_like(token_ids, tf.bool)
-        order_seed, action_seed, random_seed = (fold_in(seed, i) for i in range(3))
+        order_seed, action_seed, random_seed, ngram_seed = (fold_in(seed, i) for i in range(4))
 
         maskable = padding_mask & ~_is_one_of(token_ids, self.special_token_ids)
         limit = tf.minimum(
             self.prediction_counts(tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1)),
             tf.reduce_sum(tf.cast(maskable, tf.int32), axis=1),
         )  # (batch,)
-        chosen = choose_groups(self._groups(token_ids), maskable, limit, order_seed)
+        groups = groups_of(self._begins(token_ids, maskable, units, ngram_seed))
+        chosen = choose_groups(groups, maskable, limit, order_seed)
 
         positions, filled = _positions(chosen, self.max_predictions)  # (batch, slots)
         original = tf.gather(token_ids, positions, batch_dims=1)
@@ -169,6 +210,8 @@ class DynamicMasker:
             "random_token_rate": self.random_token_rate,
             "continuation_ids": self.continuation_ids,
             "exclude_special_from_random": self.exclude_special_from_random,
+            "unit": self.unit,
+            "max_ngram": self.max_ngram,
         }
 
     @classmethod
@@ -176,18 +219,22 @@ class DynamicMasker:
         """A masker from what `get_config` returned."""
         return cls(**config)
 
-    def _groups(self, token_ids):
-        """(batch, length) int32: which group, a piece or a word, each token is of."""
-        if self.continuation_ids is None:
-            return tf.broadcast_to(tf.range(tf.shape(token_ids)[1]), tf.shape(token_ids))
-        is_continuation = tf.scatter_nd(
-            [[i] for i in self.continuation_ids],
-            [True] * len(self.continuation_ids),
-            [self.vocabulary_size],
-        )
-        # Special tokens begin groups too, so no word reaches over a [SEP].
-        begins = ~tf.gather(is_continuation, token_ids)
-        return tf.cumsum(tf.cast(begins, tf.int32), axis=1) - tf.cast(begins[:, :1], tf.int32)
+    def _begins(self, token_ids, maskable, units, seed):
+        """(batch, length) bool: which tokens begin a unit."""
+        if self.unit == "piece" or self.continuation_ids is None:
+            begins = tf.ones_like(token_ids, tf.bool)
+        else:
+            begins = word_begins(token_ids, self.continuation_ids, self.vocabulary_size)
+        if self.unit == "ngram":
+            return ngram_begins(begins, ~maskable, self.max_ngram, seed)
+        if self.unit in ("phrase", "entity"):
+            if units is None:
+                raise ValueError(
+                    f"unit={self.unit!r} needs `units`, the marks of phrases and entities. See "
+                    "data/word_units.py for how texts get them."
+                )
+            return marked_begins(begins, units, PHRASE if self.unit == "phrase" else ENTITY)
+        return begins
 
     def _replacements(self, original, action_seed, random_seed):
         """(batch, slots) int32: what stands in place of each original id."""

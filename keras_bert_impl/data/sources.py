@@ -3,6 +3,7 @@
 import codecs
 import csv
 import gzip
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ import tensorflow as tf
 _BLANK_LINE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]*"
 _BLOCK_LINES = 1024
 _BLOCK_BYTES = 1 << 20
+_FINGERPRINT_BYTES = 1 << 20
 
 
 def read_documents(paths: str | os.PathLike | Sequence[str | os.PathLike]) -> tf.data.Dataset:
@@ -88,6 +90,30 @@ def check_text_file(path: str | os.PathLike) -> None:
             size += len(block)
     if size == 0:
         raise ValueError(f"{os.fspath(path)} is empty.")
+
+
+def file_fingerprint(path: str | os.PathLike) -> dict[str, Any]:
+    """What tells a file from another, quickly also where it is large.
+
+    Args:
+        path: the file.
+
+    Returns:
+        A dict of JSON values: its name, its size in bytes, and the SHA-256 of its first and last
+        megabyte. A file that was moved to another folder keeps its fingerprint.
+
+    Raises:
+        FileNotFoundError: naming the missing file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path} (looked from {os.getcwd()}).")
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        digest = hashlib.sha256(file.read(_FINGERPRINT_BYTES))
+        file.seek(max(0, size - _FINGERPRINT_BYTES))
+        digest.update(file.read(_FINGERPRINT_BYTES))
+    return {"file": path.name, "bytes": size, "sha256_of_ends": digest.hexdigest()}
 
 
 class Table(NamedTuple):

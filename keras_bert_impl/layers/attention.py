@@ -1,8 +1,12 @@
 """Multi-head self-attention (Vaswani et al. 2017, section 3.2) with one fused product."""
 
+import functools
+
 import keras
 from keras import ops
 
+from keras_bert_impl.layers.dropout import dropped, seeds_of
+from keras_bert_impl.layers.fusion import fused, is_fusing
 from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, dense
 
 
@@ -80,6 +84,18 @@ def attention_probabilities(query, key, mask=None):
     return ops.softmax(scores, axis=-1)
 
 
+@functools.cache
+def _dropped_probabilities(rate: float):
+    """`softmax(scores)` where the mask allows, with dropout, in one loop."""
+
+    def function(scores, mask, *seeds):
+        weights = ops.softmax(ops.where(mask, ops.cast(scores, "float32"), -1e30), axis=-1)
+        weights = ops.cast(weights, scores.dtype)
+        return dropped(weights, rate, seeds[0]) if seeds else weights
+
+    return fused(function)
+
+
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
 class SelfAttention(keras.layers.Layer):
     """Each position gathers from the others what its query asks for.
@@ -134,6 +150,8 @@ class SelfAttention(keras.layers.Layer):
         self.built = True
 
     def call(self, x, attention_mask=None, training=None):
+        if is_fusing():
+            return self._attend_in_loops(x, attention_mask, training)
         query, key, value = self._project(x)
         if training and self.dropout_rate > 0:
             # The library's product cannot drop probabilities, as the paper's model does.
@@ -141,6 +159,22 @@ class SelfAttention(keras.layers.Layer):
             weights = self.dropout(ops.cast(weights, value.dtype), training=True)
             return self._join_heads(ops.einsum("bhqk,bkhd->bqhd", weights, value))
         return self._attend(query, key, value, attention_mask)
+
+    def _attend_in_loops(self, x, attention_mask, training):
+        """The same with few passes over memory: heads come first once, and not for each product."""
+        batch, length, _ = ops.shape(x)
+        qkv = self.query_key_value(x)  # (batch, length, 3 * hidden_dim)
+        qkv = ops.reshape(qkv, (batch, length, 3, self.num_heads, self.head_dim))
+        query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)  # (b, h, l, d)
+        query = query * ops.cast(self.head_dim**-0.5, query.dtype)
+        scores = ops.einsum("bhqd,bhkd->bhqk", query, key)
+        if attention_mask is None:
+            attention_mask = ops.ones((1, 1, 1, 1), "bool")
+        weights = _dropped_probabilities(self.dropout_rate)(
+            scores, attention_mask, *seeds_of(self.dropout, training)
+        )
+        context = ops.matmul(weights, value)  # (batch, heads, length, head_dim)
+        return self._join_heads(ops.transpose(context, (0, 2, 1, 3)))
 
     def with_cache(self, x, cache, index, attention_mask):
         """Attention of new positions to those before them, whose keys and values are kept.

@@ -9,6 +9,7 @@ from keras_bert_impl.layers.initialization import (
     dense,
     hidden_activation,
 )
+from keras_bert_impl.layers.normalization import add_and_normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -94,10 +95,10 @@ class BertEncoderLayer(keras.layers.Layer):
         return self._after_attention(x, attended, training=False), cache
 
     def _after_attention(self, x, attended, training):
-        x = self.attention_layer_norm(x + self.dropout(attended, training=training))
+        x = add_and_normalize(x, attended, self.attention_layer_norm, self.dropout, training)
         transformed = self._activate(self.intermediate_dense(x))  # (b, l, intermediate_dim)
         transformed = self.output_dense(transformed)  # (batch, length, hidden_dim)
-        return self.output_layer_norm(x + self.dropout(transformed, training=training))
+        return add_and_normalize(x, transformed, self.output_layer_norm, self.dropout, training)
 
     def compute_output_shape(self, x_shape, attention_mask_shape=None):
         return x_shape

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import keras
 
+from keras_bert_impl.layers.fusion import fused, is_fusing
+
 # google-research/bert, modeling.py: BertConfig.initializer_range, layer_norm().
 INITIALIZER_RANGE = 0.02
 LAYER_NORM_EPSILON = 1e-12
@@ -32,17 +34,21 @@ def dense(parent: keras.layers.Layer, units: int, name: str, **options) -> keras
     )
 
 
-def _gelu_erf(x):
-    return keras.ops.gelu(x, approximate=False)
+def _gelu(approximate: bool):
+    @fused
+    def in_one_loop(x):
+        # In float32, since nothing of it is kept in memory.
+        return keras.ops.cast(keras.ops.gelu(keras.ops.cast(x, "float32"), approximate), x.dtype)
 
+    def gelu(x):
+        return in_one_loop(x) if is_fusing() else keras.ops.gelu(x, approximate)
 
-def _gelu_tanh(x):
-    return keras.ops.gelu(x, approximate=True)
+    return gelu
 
 
 # The paper's first release computed GELU with erf; later commits of the same
 # repository, and checkpoints called "gelu_new", with the tanh approximation.
-_GELU = {"gelu": _gelu_erf, "gelu_approximate": _gelu_tanh}
+_GELU = {"gelu": _gelu(approximate=False), "gelu_approximate": _gelu(approximate=True)}
 
 
 def hidden_activation(name: str) -> Callable:

@@ -4,6 +4,7 @@ import warnings
 
 import keras
 import keras_hub
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.data.batches import (
@@ -12,14 +13,19 @@ from keras_bert_impl.data.batches import (
     check_id_arrays,
     check_id_batch,
     dataset_of_arrays,
+    fill_rows,
     is_prepared,
     refuse_tuple,
     split_arrays,
     with_known_length,
 )
 from keras_bert_impl.data.batching import POOL_BATCHES, batches_of_like_length
+from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.models.preprocessor import pop_options
+from keras_bert_impl.training.batch_losses import BatchLosses
+from keras_bert_impl.training.distribution import num_replicas, refuse_idle_distribution
 from keras_bert_impl.training.optimizers import BertAdamW
+from keras_bert_impl.training.steps import test_step, train_step, whole_batch_loss
 
 BATCH_SIZE = 32  # as keras.Model.fit
 
@@ -114,13 +120,27 @@ class BertTask(keras_hub.models.Task):
         *,
         metrics="auto",
         weighted_metrics="auto",
+        loss_weights=None,
+        accumulation_steps: int = 1,
         **kwargs,
     ):
         """As `keras.Model.compile`; what is left at "auto" is the task's own.
 
+        Losses are means over the whole batch, see `training/batch_losses.py`: on one device or
+        many, in one part or several, whatever the parts hold.
+
         Args:
             optimizer: default `BertAdamW(5e-5)`, without warmup or decay.
             loss, metrics, weighted_metrics: default the task's loss and metrics.
+            loss_weights: float, or a dict of them by output name. Default 1.
+            accumulation_steps: int. A batch is taken in so many parts, one after another, whose
+                gradients are summed before the optimizer's one step: the same step, in the
+                memory of a batch so much smaller. On several devices each takes its rows so.
+
+        Raises:
+            ValueError: if `accumulation_steps` is below 1, for the optimizer's own
+                `gradient_accumulation_steps` under a strategy, or for a loss of an output that
+                is not there.
         """
         if isinstance(optimizer, str) and optimizer == "auto":
             optimizer = BertAdamW(5e-5)
@@ -130,13 +150,57 @@ class BertTask(keras_hub.models.Task):
             metrics = None
         if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
             weighted_metrics = self.default_metrics() if metrics is None else None
+        if accumulation_steps < 1:
+            raise ValueError(f"accumulation_steps={accumulation_steps} must be at least 1.")
+        refuse_idle_distribution()
+        if metrics is not None and self._fills_devices:  # rows that fill devices weigh nothing
+            weighted_metrics = [*_as_list(weighted_metrics), *_as_list(metrics)]
+            metrics = None
         super().compile(
             optimizer=optimizer,
             loss=loss,
             metrics=metrics,
             weighted_metrics=weighted_metrics,
+            loss_weights=loss_weights,
             **kwargs,
         )
+        if num_replicas() > 1 and getattr(self.optimizer, "gradient_accumulation_steps", None):
+            raise ValueError(
+                "Keras's gradient_accumulation_steps fails under a strategy. Leave it out of the "
+                "optimizer and pass accumulation_steps to compile()."
+            )
+        self.accumulation_steps = accumulation_steps
+        output_names = list(self.output) if isinstance(self.output, dict) else None
+        self.batch_losses = BatchLosses(loss, loss_weights, output_names)
+        # Keras's own object for losses is left with the running means of single outputs' losses,
+        # which `metrics` lists; what it computes is computed by `batch_losses`.
+        self._compile_loss.built = True
+        for part in self.batch_losses.parts:
+            if part.output is not None:
+                self._compile_loss.metrics.append(keras.metrics.Mean(name=f"{part.output}_loss"))
+
+    @property
+    def output_loss_trackers(self):
+        """The running means of single outputs' losses, in the order of `batch_losses`."""
+        return self._compile_loss.metrics
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        return {**config, "accumulation_steps": self.accumulation_steps}
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The loss of a whole batch, as `compile` was told."""
+        return whole_batch_loss(self, x, y, y_pred, sample_weight)
+
+    def train_step(self, *args):
+        return train_step(self, *args)
+
+    def test_step(self, *args):
+        return test_step(self, *args)
+
+    def predict_step(self, *args):
+        with fusing():
+            return super().predict_step(*args)
 
     def compile_from_config(self, config):
         """Compile as the saved model was, so that training goes on where it was.
@@ -211,7 +275,32 @@ class BertTask(keras_hub.models.Task):
                 message = "Gradients do not exist for variables .*pooler"
                 warnings.filterwarnings("ignore", message=message)
             # The dataset is shuffled already; Keras would warn that it does not.
-            return super().fit(dataset, validation_data=validation_data, shuffle=False, **kwargs)
+            return super().fit(
+                self._for_devices(dataset),
+                validation_data=self._for_devices(validation_data),
+                shuffle=False,
+                **kwargs,
+            )
+
+    @property
+    def _fills_devices(self) -> bool:
+        """Whether batches must be a multiple of the devices: JAX cuts them into equal parts."""
+        return keras.backend.backend() == "jax" and num_replicas() > 1
+
+    def _for_devices(self, dataset):
+        """A dataset of global batches as the devices in scope can share them."""
+        if dataset is None:
+            return None
+        if self._fills_devices:
+            replicas = num_replicas()
+            return _map(dataset, lambda *batch: fill_rows(batch, replicas))
+        # Of several machines each makes all batches and takes its rows of each. Left to itself
+        # TensorFlow gives each machine other files, hence other batches than one machine has.
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = (
+            tf.data.experimental.AutoShardPolicy.DATA
+        )
+        return dataset.with_options(options)
 
     def _groups_by_length(self, x) -> bool:
         """Whether x is raw text, rows of which are padded no further than a batch needs."""
@@ -231,12 +320,19 @@ class BertTask(keras_hub.models.Task):
         """As `keras.Model.evaluate`."""
         if not kwargs.get("_use_cached_eval_dataset"):
             x = with_known_length(self.prepared_dataset(x, y, sample_weight, batch_size))
+            x = self._for_devices(x)
             y = sample_weight = None
         return super().evaluate(x, y, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As `keras.Model.predict`: every row comes back, in order."""
-        return super().predict(self.prepared_dataset(x, batch_size=batch_size), **kwargs)
+        dataset = self._for_devices(self.prepared_dataset(x, batch_size=batch_size))
+        outputs = super().predict(dataset, **kwargs)
+        if not self._fills_devices:
+            return outputs
+        masks = (keras.utils.unpack_x_y_sample_weight(b)[0]["padding_mask"] for b in dataset)
+        real = np.concatenate([np.any(m, axis=tuple(range(1, m.ndim))) for m in masks])
+        return keras.tree.map_structure(lambda rows: rows[real], outputs)
 
     # KerasHub's own make a tensor of y, which with two heads is a dict; so Keras's are called.
 
@@ -386,6 +482,10 @@ class BertTask(keras_hub.models.Task):
         from keras_bert_impl.serving.saved_model import export_saved_model
 
         export_saved_model(self, filepath)
+
+
+def _as_list(metrics) -> list:
+    return [] if metrics is None else metrics if isinstance(metrics, list) else [metrics]
 
 
 def _map(dataset: tf.data.Dataset, function) -> tf.data.Dataset:

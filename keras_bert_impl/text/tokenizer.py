@@ -1,5 +1,7 @@
 """BERT's tokenizer: strings to WordPiece ids, as a TensorFlow graph."""
 
+import hashlib
+import json
 import os
 import pathlib
 from collections.abc import Sequence
@@ -182,6 +184,15 @@ class BertTokenizer(keras_hub.tokenizers.Tokenizer):
     def vocabulary_size(self) -> int:
         """The number of tokens."""
         return len(self._known().tokens)
+
+    def fingerprint(self) -> str:
+        """A hexadecimal number that other vocabularies or options do not share.
+
+        Ids made by tokenizers of one fingerprint mean the same.
+        """
+        options = {name: value for name, value in self.get_config().items() if name != "name"}
+        content = json.dumps([options, self.get_vocabulary()], sort_keys=True, default=str)
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def id_to_token(self, id: int) -> str:
         """The token of an id.

@@ -2,11 +2,12 @@
 
 import contextlib
 import functools
+import json
 import os
 
 import keras
 
-CHOICES = ("none", "mirrored", "multi_worker", "tpu", "auto")
+CHOICES = ("none", "mirrored", "multi_worker", "tpu", "model_parallel", "auto")
 
 
 def sum_over_replicas(value):
@@ -24,26 +25,32 @@ def sum_over_replicas(value):
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.convert_to_tensor(value))
 
 
-def distribution_scope(choice: str = "auto"):
-    """The scope in which a model is built and compiled to train on the devices chosen.
+def distribution_scope(choice: str = "auto", model_devices: int = 2):
+    """The scope in which a model is built, compiled and trained on the devices chosen.
 
     Args:
         choice: str.
             `"none"`: one device.
-            `"mirrored"`: every local GPU (or, without one, every logical CPU device).
+            `"mirrored"`: every local GPU (or, without one, every logical CPU device), each with
+            the whole model and a part of each batch.
             `"multi_worker"`: several machines, as the TF_CONFIG variable names them.
             `"tpu"`: a TPU.
+            `"model_parallel"`: JAX only; matrices are cut over `model_devices` devices, for
+            models too large for one, see `encoder_layout_map`; batches over the others.
             `"auto"`: mirrored where several accelerators are, else one device; under JAX
             all its devices.
             The TensorFlow backend goes through `tf.distribute`; the JAX backend through
             `keras.distribution.DataParallel`, where `"mirrored"` and `"tpu"` mean all of
             JAX's devices.
+        model_devices: int. Of `"model_parallel"`: must divide the number of devices.
 
     Returns:
-        A context manager. `num_replicas()` inside it tells how many devices share a batch.
+        A context manager. `num_replicas()` inside it tells how many parts a batch is cut into;
+        batches need not be a multiple of it.
 
     Raises:
-        ValueError: if the choice is unknown or the backend has no such distribution.
+        ValueError: if the choice is unknown, the backend has no such distribution, or
+            `model_devices` does not divide the devices.
     """
     if choice not in CHOICES:
         raise ValueError(f"Unknown distribution {choice!r}. Choose one of {', '.join(CHOICES)}.")
@@ -51,35 +58,74 @@ def distribution_scope(choice: str = "auto"):
     if backend == "tensorflow":
         return _tensorflow_scope(choice)
     if backend == "jax":
-        return _jax_scope(choice)
+        return _jax_scope(choice, model_devices)
     if choice in ("none", "auto"):
         return contextlib.nullcontext()
     raise ValueError(f"The {backend} backend has no distribution {choice!r} here. Use 'none'.")
 
 
 def num_replicas() -> int:
-    """How many devices share each batch in the current scope."""
+    """How many parts each batch is cut into in the current scope."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         return tf.distribute.get_strategy().num_replicas_in_sync
     distribution = keras.distribution.distribution()
-    return 1 if distribution is None else int(distribution.device_mesh.devices.size)
+    return 1 if distribution is None else int(distribution.num_model_replicas)
 
 
-def check_batch_size(batch_size: int) -> None:
-    """Raise where the global batch does not split evenly over the replicas in scope.
+def is_chief() -> bool:
+    """Whether this process writes files, of the processes that train together: one does."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.process_index() == 0
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
+    return config.get("type", "worker") == "chief" or int(config.get("index", 0)) == 0
+
+
+def refuse_idle_distribution() -> None:
+    """Raise where `keras.distribution` is set under a backend that it does nothing for.
 
     Raises:
-        ValueError: naming the batch size, the replicas and the nearest sizes that fit.
+        ValueError: saying what does.
     """
-    replicas = num_replicas()
-    if batch_size % replicas:
-        lower = batch_size // replicas * replicas
-        raise ValueError(
-            f"batch_size={batch_size} is the global batch and does not split over {replicas} "
-            f"devices. Use {lower or replicas} or {lower + replicas}."
-        )
+    if keras.backend.backend() == "jax" or keras.distribution.distribution() is None:
+        return
+    raise ValueError(
+        "keras.distribution.set_distribution() does nothing under the "
+        f"{keras.backend.backend()} backend: the model would train on one device. Set "
+        "KERAS_BACKEND=jax, or undo it by set_distribution(None) and build the model in "
+        "distribution_scope()."
+    )
+
+
+def encoder_layout_map(device_mesh) -> keras.distribution.LayoutMap:
+    """How the matrices of an encoder are cut over the devices of a mesh's axis "model".
+
+    Shoeybi et al. 2019 (Megatron-LM), section 3: the first product of each pair by its columns,
+    the second by its rows, so that only their result is exchanged. The token table is cut by its
+    columns, since vocabularies rarely divide.
+
+    Args:
+        device_mesh: `keras.distribution.DeviceMesh` with an axis "model".
+
+    Example:
+
+    >>> mesh = keras.distribution.DeviceMesh((1, 2), ("batch", "model"), ["cpu:0", "cpu:1"])
+    >>> encoder_layout_map(mesh)["encoder_layer_0/output_dense/kernel"].axes
+    ('model', None)
+    """
+    layout_map = keras.distribution.LayoutMap(device_mesh)
+    columns, rows, parts = (None, "model"), ("model", None), ("model",)
+    layout_map[r".*query_key_value.kernel"] = columns
+    layout_map[r".*query_key_value.bias"] = parts
+    layout_map[r".*attention.output_dense.kernel"] = rows
+    layout_map[r".*intermediate_dense.kernel"] = columns
+    layout_map[r".*intermediate_dense.bias"] = parts
+    layout_map[r".*encoder_layer_\d+.output_dense.kernel"] = rows
+    layout_map[r".*token_embedding.embeddings"] = columns
+    return layout_map
 
 
 @functools.cache
@@ -90,25 +136,43 @@ def _mirrored_strategy(devices: tuple[str, ...]):
     return tf.distribute.MirroredStrategy(list(devices))
 
 
+@functools.cache
+def _multi_worker_strategy():
+    import tensorflow as tf
+
+    if "TF_CONFIG" not in os.environ:
+        raise ValueError(
+            "distribution 'multi_worker' needs the environment variable TF_CONFIG, which "
+            'names all workers and this one: {"cluster": {"worker": ["host:port", ...]}, '
+            '"task": {"type": "worker", "index": 0}}.'
+        )
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        raise RuntimeError(
+            "distribution_scope('multi_worker') must come first in a program, before any "
+            f"tensor, dataset or tokenizer is made: {error}"
+        ) from error
+
+
 def _tensorflow_scope(choice: str):
     import tensorflow as tf
 
+    if choice == "multi_worker":
+        return _multi_worker_strategy().scope()
     gpus = tf.config.list_logical_devices("GPU")
     if choice == "auto":
         choice = "mirrored" if len(gpus) > 1 else "none"
     if choice == "none":
         return contextlib.nullcontext()
+    if choice == "model_parallel":
+        raise ValueError(
+            "'model_parallel' is for the JAX backend: set KERAS_BACKEND=jax. TensorFlow has "
+            "'mirrored', where each device holds the whole model."
+        )
     if choice == "mirrored":
         devices = gpus or tf.config.list_logical_devices("CPU")
         strategy = _mirrored_strategy(tuple(device.name for device in devices))
-    elif choice == "multi_worker":
-        if "TF_CONFIG" not in os.environ:
-            raise ValueError(
-                "distribution 'multi_worker' needs the environment variable TF_CONFIG, which "
-                'names all workers and this one: {"cluster": {"worker": ["host:port", ...]}, '
-                '"task": {"type": "worker", "index": 0}}.'
-            )
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
     else:
         try:
             resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
@@ -121,7 +185,7 @@ def _tensorflow_scope(choice: str):
     return strategy.scope()
 
 
-def _jax_scope(choice: str):
+def _jax_scope(choice: str, model_devices: int):
     if choice == "multi_worker":
         raise ValueError(
             "Under JAX call keras.distribution.initialize() on each host and use 'auto'; "
@@ -130,4 +194,13 @@ def _jax_scope(choice: str):
     devices = keras.distribution.list_devices()
     if choice == "none" or (choice == "auto" and len(devices) == 1):
         return contextlib.nullcontext()
-    return keras.distribution.DataParallel(devices=devices).scope()
+    if choice != "model_parallel":
+        return keras.distribution.DataParallel(devices=devices).scope()
+    if model_devices < 1 or len(devices) % model_devices:
+        raise ValueError(
+            f"model_devices={model_devices} does not divide the {len(devices)} devices of JAX."
+        )
+    mesh = keras.distribution.DeviceMesh(
+        (len(devices) // model_devices, model_devices), ("batch", "model"), devices
+    )
+    return keras.distribution.ModelParallel(layout_map=encoder_layout_map(mesh)).scope()

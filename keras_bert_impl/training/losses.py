@@ -16,12 +16,14 @@ class MaskedLMLoss(keras.losses.Loss):
     Rows hold fixed numbers of prediction slots, most of them empty in short rows. Dividing
     by the slots, as Keras's own mean does, would make the learning rate depend on padding.
     Under `tf.distribute` the denominator is that of the whole batch, so that replicas with
-    different numbers of masked tokens train as one device would.
+    different numbers of masked tokens train as one device would; and so it is where a batch is
+    taken in several parts (`BertTask.compile`, accumulation_steps).
 
     Call arguments:
         y_true: (batch, slots) int. The original ids.
         y_pred: (batch, slots, vocabulary_size) logits.
-        sample_weight: (batch, slots) float, 1 at masked tokens, 0 in empty slots. Default 1.
+        sample_weight: (batch, slots) float, 1 at masked tokens, 0 in empty slots; or (batch,), of
+            whole rows. Default 1.
 
     Returns:
         float32 scalar.
@@ -34,12 +36,26 @@ class MaskedLMLoss(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         with keras.name_scope(self.name):
-            losses = self.call(y_true, y_pred)  # (batch, slots)
-            weights = ops.ones_like(losses)
-            if sample_weight is not None:
-                weights = ops.cast(sample_weight, losses.dtype)
-            denominator = sum_over_replicas(ops.sum(weights))
-            return ops.sum(weights * losses) / (denominator + EPSILON)
+            weight_sum = sum_over_replicas(self.weight_sum(y_true, sample_weight))
+            return self.weighted_sum(y_true, y_pred, sample_weight) / self.divisor(weight_sum)
+
+    # What `BatchLosses` asks, to divide the sum of a part by the weights of the whole.
+
+    def weight_sum(self, y_true, sample_weight=None):
+        """float32 scalar: how many targets there are, by weight."""
+        weights = ops.ones(ops.shape(y_true))
+        return ops.sum(weights if sample_weight is None else weights * _by_slot(sample_weight))
+
+    def weighted_sum(self, y_true, y_pred, sample_weight=None):
+        """float32 scalar: the losses of all targets, weighted and summed."""
+        losses = self.call(y_true, y_pred)  # (batch, slots)
+        if sample_weight is not None:
+            losses = losses * _by_slot(sample_weight)
+        return ops.sum(losses)
+
+    def divisor(self, weight_sum):
+        """What the sum of all losses is divided by."""
+        return weight_sum + EPSILON
 
     def call(self, y_true, y_pred):
         y_pred = ops.cast(y_pred, "float32")
@@ -49,3 +65,9 @@ class MaskedLMLoss(keras.losses.Loss):
         config = super().get_config()
         config.pop("reduction", None)
         return config
+
+
+def _by_slot(sample_weight):
+    """float32 (batch, slots), or (batch, 1) where rows are weighed."""
+    weights = ops.cast(sample_weight, "float32")
+    return weights if len(weights.shape) > 1 else weights[:, None]

@@ -1,10 +1,14 @@
 """AdamW as BERT uses it: decay of matrices only, clipping by the whole batch's norm."""
 
+import functools
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
+
+from keras_bert_impl.layers.fusion import compiled, fusing, is_fusing
 
 # As BertBackbone names its layers.
 _ENCODER_LAYER = re.compile(r"\bencoder_layer_(\d+)/")
@@ -58,6 +62,27 @@ def rates_by_depth(paths: Sequence[str], layer_decay: float) -> list[float]:
         depth = depth if number is None else top - number
         rates.append(layer_decay**depth)
     return rates
+
+
+@functools.cache
+def _adam_step(beta_1: float, beta_2: float, epsilon: float, decay: float):
+    """A variable and its slots after a step, in one loop where loops are fused."""
+
+    def function(gradient, variable, momentum, velocity, rate, first, second, clip_scale):
+        gradient = gradient * clip_scale
+        momentum = momentum + (1.0 - beta_1) * (gradient - momentum)
+        velocity = velocity + (1.0 - beta_2) * (ops.square(gradient) - velocity)
+        update = (momentum / first) / (ops.sqrt(velocity / second) + epsilon)
+        if decay:
+            update = update + decay * variable
+        return variable - rate * update, momentum, velocity
+
+    return compiled(function)
+
+
+@compiled
+def _square_sum(gradient):
+    return ops.sum(ops.square(ops.cast(gradient, "float32")))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -118,6 +143,8 @@ class BertAdamW(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.bias_correction = bias_correction
         self.layer_decay = layer_decay
+        # Gradients are multiplied by it in the step's one loop, in place of a pass of their own.
+        self._clip_scale: Any = 1.0
 
     def build(self, variables):
         if self.built:
@@ -148,20 +175,23 @@ class BertAdamW(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
         dtype = variable.dtype
-        gradient = ops.cast(gradient, dtype)
-        learning_rate = ops.cast(learning_rate, dtype) * self._rates[index]
-
-        self.assign(momentum, momentum + (1.0 - self.beta_1) * (gradient - momentum))
-        self.assign(velocity, velocity + (1.0 - self.beta_2) * (ops.square(gradient) - velocity))
-        mean, square = ops.convert_to_tensor(momentum), ops.convert_to_tensor(velocity)
+        # In float32 at least: 0.999 is 1 in bfloat16, which would divide by 0.
+        precise = keras.backend.result_type(dtype, "float32")
+        corrections = [1.0, 1.0]
         if self.bias_correction:
-            step = ops.cast(self.iterations + 1, dtype)
-            mean = mean / (1.0 - ops.power(ops.cast(self.beta_1, dtype), step))
-            square = square / (1.0 - ops.power(ops.cast(self.beta_2, dtype), step))
-        update = mean / (ops.sqrt(square) + self.epsilon)
-        if self.weight_decay and self._var_key(variable) in self._decayed:
-            update = update + self.weight_decay * variable
-        self.assign_sub(variable, learning_rate * update)
+            step = ops.cast(self.iterations + 1, precise)
+            betas = (self.beta_1, self.beta_2)
+            corrections = [1.0 - ops.power(ops.cast(beta, precise), step) for beta in betas]
+        decay = self.weight_decay if self._var_key(variable) in self._decayed else None
+        scalars = [ops.cast(learning_rate, dtype) * self._rates[index], *corrections]
+        step_function = _adam_step(self.beta_1, self.beta_2, self.epsilon, decay or 0.0)
+        values = step_function(
+            ops.cast(gradient, dtype),
+            *(ops.convert_to_tensor(v) for v in (variable, momentum, velocity)),
+            *(ops.cast(scalar, dtype) for scalar in (*scalars, self._clip_scale)),
+        )
+        for target, value in zip((variable, momentum, velocity), values, strict=True):
+            self.assign(target, value)
 
     # Keras clips each replica's gradient before the replicas are summed, and decays weights
     # in a pass of its own; here both belong to the step, after the sum.
@@ -184,13 +214,25 @@ class BertAdamW(keras.optimizers.Optimizer):
         gradients = [tf.convert_to_tensor(g) for g in gradients]
         values = [v.value if isinstance(v, keras.Variable) else v for v in variables]
         pairs = self._all_reduce_sum_gradients(list(zip(gradients, values, strict=True)))
-        gradients = super()._clip_gradients([gradient for gradient, _ in pairs])
+        gradients = [gradient for gradient, _ in pairs]
+        if self.global_clipnorm is None:
+            gradients = super()._clip_gradients(gradients)  # by value, or each by its own norm
+        else:
+            norm = ops.sqrt(sum(_square_sum(gradient) for gradient in gradients))
+            self._clip_scale = self.global_clipnorm / ops.maximum(norm, self.global_clipnorm)
+        fuse = is_fusing()
+
+        def update(strategy, pairs, learning_rate):
+            with fusing(fuse):  # strategies call this in another thread
+                self._distributed_tf_update_step(strategy, pairs, learning_rate)
+
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._distributed_tf_update_step,
+            update,
             self._distribution_strategy,
             list(zip(gradients, values, strict=True)),
             learning_rate,
         )
+        self._clip_scale = 1.0
 
     def load_own_variables(self, store):
         """Take saved slots, where both sides have some.

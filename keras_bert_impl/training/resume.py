@@ -1,108 +1,236 @@
-"""A run that was stopped goes on where its last whole save left it."""
+"""A run that was stopped, at whichever step, goes on bit for bit as if it had not been."""
 
 import json
 import os
-import pathlib
-import re
+import signal
+import threading
 from typing import Any
 
 import keras
+import numpy as np
+from absl import logging
 
-STATE_FILE = re.compile(r"step-(\d{8})\.json")
+from keras_bert_impl.training.distribution import is_chief
+from keras_bert_impl.training.state_files import DamagedStateError, State, StateFolder
+
+# Of a process that SIGTERM stopped after it saved its state: EX_TEMPFAIL, "try again later".
+EXIT_SAVED = 75
 
 
 class SaveState(keras.callbacks.Callback):
-    """Saves weights, optimizer slots, dropout state and step at the end of each epoch.
+    """Saves weights, optimizer slots, dropout state, metrics and step as training goes.
 
-    Files are written beside their names and renamed, weights first, so that a state is either
-    whole or not there. The last `keep` states stay.
+    A state is saved every `save_every` steps, at the end of each epoch, and when the process
+    receives SIGTERM, which then exits with the code `EXIT_SAVED` (75). Put it last among the
+    callbacks: a saved epoch has been logged. See `training/state_files.py` for the files.
 
     Args:
         folder: path. Made if it is missing.
         steps_per_epoch: int. Steps of each of `fit`'s epochs.
         settings: dict of JSON values. What must be the same for the run to go on, such as the
             batch size and the data files; `resume` compares it.
-        keep: int. How many states stay.
+        keep: int. How many of the last states stay.
+        save_every: int or None. Steps between states; None saves at the end of epochs only.
+        changeable: dict of JSON values. Settings that a resumed run may change if it says so.
+        monitor: str or None. The state of the epoch with the lowest such log stays too.
+        start_step: int. Steps done before `fit` begins, as `resume` returns them.
+
+    Raises:
+        OSError: at the start of `fit` if the folder cannot be written to, and when a state
+            cannot be saved; what was saved before stays.
     """
 
-    def __init__(self, folder, steps_per_epoch: int, settings: dict[str, Any], keep: int = 2):
+    def __init__(
+        self,
+        folder,
+        steps_per_epoch: int,
+        settings: dict[str, Any],
+        keep: int = 2,
+        save_every: int | None = None,
+        changeable: dict[str, Any] | None = None,
+        monitor: str | None = None,
+        start_step: int = 0,
+    ):
         super().__init__()
-        self.folder = pathlib.Path(folder)
+        self.states = StateFolder(folder, keep)
         self.steps_per_epoch = steps_per_epoch
         self.settings = settings
-        self.keep = keep
+        self.save_every = save_every
+        self.changeable = changeable or {}
+        self.monitor = monitor
+        self.step = start_step
+        self._terminated = False
+
+    def on_train_begin(self, logs=None):
+        if is_chief():
+            self.states.check_writable()
+        self._former_handler = None
+        # A worker among others cannot save alone; its peers stop too, and all go on from the
+        # last state.
+        alone = "TF_CONFIG" not in os.environ
+        if alone and threading.current_thread() is threading.main_thread():
+            self._former_handler = signal.signal(signal.SIGTERM, self._terminate)
+
+    def on_train_end(self, logs=None):
+        if self._former_handler is not None:
+            signal.signal(signal.SIGTERM, self._former_handler)
+        if self._terminated:  # just after the last state
+            raise SystemExit(EXIT_SAVED)
+
+    def _terminate(self, *_):
+        # Between steps only is the state whole.
+        self._terminated = True
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += 1
+        if batch + 1 == self.params.get("steps"):
+            return  # on_epoch_end saves, when the epoch is logged
+        due = self.save_every is not None and self.step % self.save_every == 0
+        if due or self._terminated:
+            self._save()
 
     def on_epoch_end(self, epoch, logs=None):
-        step = (epoch + 1) * self.steps_per_epoch
-        self.folder.mkdir(parents=True, exist_ok=True)
-        weights = _weights_path(self.folder, step)
-        # Keras asks for this ending, also of the file that is renamed.
-        beside = weights.with_name(f"part-{weights.name}")
-        self.model.save_weights(beside)
-        os.replace(beside, weights)
-        state = weights.with_name(f"step-{step:08d}.json")
-        beside = state.with_name(f"part-{state.name}")
-        content = {"step": step, "settings": self.settings, "seeds": _seeds(self.model)}
-        beside.write_text(json.dumps(content, indent=2))
-        os.replace(beside, state)
-        for old in saved_steps(self.folder)[: -self.keep]:
-            (self.folder / f"step-{old:08d}.json").unlink()
-            _weights_path(self.folder, old).unlink(missing_ok=True)
+        score = (logs or {}).get(self.monitor) if self.monitor else None
+        self._save(None if score is None else float(score))
+
+    def _save(self, score=None):
+        variables = state_variables(self.model)
+        # Also where this process writes nothing: workers sum their metrics together.
+        arrays = [np.asarray(keras.ops.convert_to_numpy(v)) for v in variables]
+        if is_chief():
+            content = {
+                "settings": self.settings,
+                "changeable": self.changeable,
+                "steps_per_epoch": self.steps_per_epoch,
+                "paths": [variable.path for variable in variables],
+            }
+            self.states.write(self.step, content, arrays, score)
+        if self._terminated:
+            logging.warning(
+                "SIGTERM: the state of step %d is in %s. Run the same command again to go on.",
+                self.step,
+                self.states.path,
+            )
+            raise SystemExit(EXIT_SAVED)
 
 
 def saved_steps(folder) -> list[int]:
-    """The steps whose state lies whole in a folder, ascending; empty where there is none."""
-    folder = pathlib.Path(folder)
-    if not folder.is_dir():
-        return []
-    matches = (STATE_FILE.fullmatch(path.name) for path in folder.iterdir())
-    steps = sorted(int(match[1]) for match in matches if match)
-    return [step for step in steps if _weights_path(folder, step).exists()]
+    """The steps whose state was written whole to a folder, ascending; empty where there is none."""
+    return StateFolder(folder).steps()
 
 
-def resume(model, folder, settings: dict[str, Any]) -> int:
+def resume(
+    model,
+    folder,
+    settings: dict[str, Any],
+    changeable: dict[str, Any] | None = None,
+    allow_changes: bool = False,
+) -> int:
     """Put a compiled model into its last saved state.
+
+    A state that is damaged is passed over for the one before, with an error in the log.
 
     Args:
         model: compiled `keras.Model`, built as the one that was saved.
         folder: path. Where `SaveState` saves.
         settings: dict of JSON values, as given to `SaveState`.
+        changeable: dict of JSON values, as given to `SaveState`: learning rate, length of the run.
+        allow_changes: bool. Whether `changeable` settings may differ from the saved run's.
 
     Returns:
         Steps done so far: 0, with the model untouched, where nothing was saved.
 
     Raises:
-        ValueError: if a setting differs from the saved run's, naming it and both values.
+        ValueError: if a setting differs from the saved run's, naming it and both values; if the
+            model has other variables; or if all states are damaged, naming each.
     """
-    steps = saved_steps(folder)
-    if not steps:
+    states = StateFolder(folder)
+    state = _newest_whole(states)
+    if state is None:
         return 0
-    folder = pathlib.Path(folder)
-    state = json.loads((folder / f"step-{steps[-1]:08d}.json").read_text())
-    saved = state["settings"]
-    for name in sorted({*saved, *settings}):
-        old, new = saved.get(name), settings.get(name)
-        if json.dumps(old) != json.dumps(new):
-            raise ValueError(
-                f"{folder} holds a run with {name}={old!r}, but now {name}={new!r}. Go on with the "
-                "old value, or choose another folder to begin anew."
-            )
+    _compare(states.path, state.content["settings"], settings, "Go on with the old value, or")
+    if not allow_changes:
+        _compare(
+            states.path,
+            state.content["changeable"],
+            changeable or {},
+            "To go on with the new value, allow changes (allow_changes=True, --allow_changes), or",
+        )
     model.optimizer.build(model.trainable_variables)
-    model.load_weights(_weights_path(folder, steps[-1]))
-    for variable, value in zip(_seed_variables(model), state["seeds"], strict=True):
-        variable.assign(value)
-    return steps[-1]
+    variables = state_variables(model)
+    # Metrics come last; a model that was not fitted yet has not built all of them.
+    shapes = [array.shape for array in state.arrays[: len(variables)]]
+    if shapes != [tuple(variable.shape) for variable in variables]:
+        raise ValueError(
+            f"{states.path} holds a model with other variables than this one's "
+            f"({len(state.arrays)} there, {len(variables)} here). Build it as the saved one."
+        )
+    for variable, array in zip(variables, state.arrays, strict=False):
+        variable.assign(array)
+    return state.step
 
 
-def _seed_variables(model) -> list:
-    """The states of the model's random generators, which Keras keeps out of weight files."""
-    weights = {id(weight) for weight in model.weights}
-    return [variable for variable in model.variables if id(variable) not in weights]
+class RestoreMetrics(keras.callbacks.Callback):
+    """Gives the first epoch of `fit` the metrics that were saved at a step.
+
+    Keras resets metrics where an epoch begins, but a resumed one began before.
+
+    Args:
+        folder: path. Where `SaveState` saves.
+        step: int.
+        batch_spec: element spec of the dataset that `fit` gets; Keras has metrics build their
+            variables when they see a batch.
+    """
+
+    def __init__(self, folder, step: int, batch_spec):
+        super().__init__()
+        self._state: State | None = StateFolder(folder).read(step)
+        self._batch_spec = batch_spec
+
+    def on_train_begin(self, logs=None):
+        self.model._symbolic_build(data_batch=self._batch_spec)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._state is None:
+            return
+        metrics = self.model.metrics_variables
+        for variable, array in zip(metrics, self._state.arrays[-len(metrics) :], strict=True):
+            variable.assign(array)
+        self._state = None
 
 
-def _seeds(model) -> list[list[int]]:
-    return [keras.ops.convert_to_numpy(v).tolist() for v in _seed_variables(model)]
+def state_variables(model) -> list:
+    """All that a training step reads and changes: weights, dropout's seeds, slots, metrics."""
+    metrics = model.metrics_variables
+    known = {id(variable) for variable in metrics}
+    # `variables` has the states of random generators, which `weights` has not.
+    own = [variable for variable in model.variables if id(variable) not in known]
+    return [*own, *model.optimizer.variables, *metrics]
 
 
-def _weights_path(folder: pathlib.Path, step: int) -> pathlib.Path:
-    return folder / f"step-{step:08d}.weights.h5"
+def _newest_whole(states: StateFolder) -> State | None:
+    trouble = []
+    for step in reversed(states.steps()):
+        try:
+            state = states.read(step)
+        except DamagedStateError as error:
+            logging.error("%s The state before it is tried.", error)
+            trouble.append(str(error))
+            continue
+        return state
+    if trouble:
+        raise ValueError(
+            f"No state in {states.path} can be read: {' '.join(trouble)} Choose another folder to "
+            "begin anew, or remove these files."
+        )
+    return None
+
+
+def _compare(folder, saved: dict[str, Any], now: dict[str, Any], advice: str) -> None:
+    for name in sorted({*saved, *now}):
+        old, new = saved.get(name), now.get(name)
+        if json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True):
+            raise ValueError(
+                f"{folder} holds a run with {name}={old!r}, but now {name}={new!r}. {advice} "
+                "choose another folder to begin anew."
+            )

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_bert_impl.data.masking import DynamicMasker, choose_groups
 from keras_bert_impl.data.randomness import uniform
+from keras_bert_impl.data.word_units import ENTITY, PHRASE
 from tests.data.fake_tokenizer import NumberTokenizer
 
 CLS, SEP, MASK = 2, 3, 4
@@ -232,6 +233,13 @@ def test_a_word_does_not_reach_over_a_separator():
     assert seen == {1, 3}
 
 
+def test_a_vocabulary_without_continuations_has_words_of_a_piece():
+    ids, mask = rows_of_lengths([30, 40])
+    by_word = masker(continuation_ids=[])(ids, mask, seed=(1, 1))
+    for name, value in masker()(ids, mask, seed=(1, 1)).items():
+        np.testing.assert_array_equal(value, by_word[name])
+
+
 def test_a_word_longer_than_the_count_leaves_the_row_unmasked():
     ids = np.array([[CLS, 50, 950, 951, SEP]], "int32")
     masked = masker(continuation_ids=range(900, 1000))(ids, seed=(0, 0))
@@ -251,9 +259,128 @@ def test_for_tokenizer():
         "random_token_rate": 0.1,
         "continuation_ids": None,
         "exclude_special_from_random": False,
+        "unit": "piece",
+        "max_ngram": 3,
     }
     by_word = DynamicMasker.for_tokenizer(NumberTokenizer(), whole_word=True)
     assert by_word.continuation_ids == list(range(900, 1000))
+    again = DynamicMasker.for_tokenizer(NumberTokenizer(), unit="whole_word")
+    assert again.get_config() == by_word.get_config()
+    by_phrase = DynamicMasker.for_tokenizer(NumberTokenizer(), unit="phrase")
+    assert by_phrase.unit == "phrase" and by_phrase.continuation_ids == list(range(900, 1000))
+    with pytest.raises(ValueError, match="whole_word=True and unit='ngram' are two units"):
+        DynamicMasker.for_tokenizer(NumberTokenizer(), whole_word=True, unit="ngram")
+
+
+def test_configs_of_before_units_say_what_they_said():
+    config = masker(continuation_ids=range(900, 1000)).get_config()
+    del config["unit"], config["max_ngram"]
+    assert DynamicMasker.from_config(config).unit == "whole_word"
+    config["continuation_ids"] = None
+    assert DynamicMasker.from_config(config).unit == "piece"
+
+
+def units_of(rows):
+    """Marks of rows of `P` and `p`, `E` and `e` (a unit begins, goes on) and `.`."""
+    marks = {".": 0, "p": 2 * PHRASE, "P": 2 * PHRASE + 1, "e": 2 * ENTITY, "E": 2 * ENTITY + 1}
+    return np.array([[marks[c] for c in row] for row in rows], "int32")
+
+
+def chosen_in(masked, shape):
+    chosen = np.zeros(shape, bool)
+    for row, (positions, weights) in enumerate(
+        zip(masked["mask_positions"].numpy(), masked["mask_weights"].numpy(), strict=True)
+    ):
+        chosen[row, positions[weights > 0]] = True
+    return chosen
+
+
+@pytest.mark.parametrize("unit", ["phrase", "entity"])
+def test_marked_units_are_chosen_whole(unit):
+    rng = np.random.default_rng(3)
+    rows = []
+    for _ in range(300):
+        row = "."
+        while len(row) < 90:
+            row += rng.choice(["....", "Ppp", "Pp", "EeeEe", "Ee", "P"])
+        rows.append(row[:99].ljust(100, "."))
+    units = units_of(rows)
+    ids, mask = rows_of_lengths([100] * 300)
+    ids = np.where((ids > 4) & (rng.random(ids.shape) < 0.3), ids % 100 + 900, ids)
+    the_masker = masker(continuation_ids=range(900, 1000), unit=unit)
+    masked = the_masker(ids, mask, units=units, seed=(7, 0))
+    chosen = chosen_in(masked, ids.shape)
+    goes_on = units[:, 1:] == {"phrase": 2 * PHRASE, "entity": 2 * ENTITY}[unit]
+    inside_chosen = goes_on & chosen[:, 1:]
+    assert inside_chosen.sum() > 200
+    np.testing.assert_array_equal(chosen[:, 1:][goes_on], chosen[:, :-1][goes_on])
+    # the other kind is nothing but words
+    is_other = units[:, 1:] == {"phrase": 2 * ENTITY, "entity": 2 * PHRASE}[unit]
+    apart = is_other & (ids[:, 1:] < 900) & (ids[:, 1:] > 4)
+    assert (chosen[:, 1:] != chosen[:, :-1])[apart].mean() > 0.1
+    counts = chosen.sum(axis=1)
+    assert counts.max() == 15 and counts.mean() > 14.9
+    # each piece draws for itself
+    hidden = masked["token_ids"].numpy() == MASK
+    assert 0.1 < (hidden[:, 1:] != hidden[:, :-1])[inside_chosen].mean() < 0.5
+
+
+def test_ngrams_are_runs_of_whole_words():
+    rng = np.random.default_rng(4)
+    ids, mask = rows_of_lengths([512] * 200)
+    ids = np.where((rng.random(ids.shape) < 0.3) & (ids > 4), ids % 100 + 900, ids)
+    is_inside = (ids[:, 1:] >= 900) & (ids[:, :-1] > 4)
+    options = {"continuation_ids": range(900, 1000), "max_predictions": 200}
+    adjacent = {}
+    for unit in ("whole_word", "ngram"):
+        masked = masker(unit=unit, **options)(ids, mask, seed=(7, 0))
+        chosen = chosen_in(masked, ids.shape)
+        np.testing.assert_array_equal(chosen[:, 1:][is_inside], chosen[:, :-1][is_inside])
+        assert chosen.sum(axis=1).max() == 77 and chosen.sum(axis=1).mean() > 76.9
+        both = chosen[:, 1:] & chosen[:, :-1] & ~is_inside
+        adjacent[unit] = both.sum() / chosen.sum()
+    # two words side by side: by chance 15%, and in n-grams every 2nd and 3rd word besides
+    assert adjacent["ngram"] > 2 * adjacent["whole_word"]
+
+
+def test_a_count_of_one_chooses_one_piece_of_any_unit():
+    ids = np.array([[CLS, 50, 51, 52, SEP]], "int32")
+    for unit, units in (("ngram", None), ("phrase", units_of([".Pp.."]))):
+        for step in range(20):
+            masked = masker(unit=unit)(ids, units=units, seed=(1, step))
+            chosen = chosen_in(masked, ids.shape)[0]
+            if unit == "phrase":
+                assert np.flatnonzero(chosen).tolist() == [3]  # the phrase has no room
+            assert chosen.sum() <= 1
+
+
+def test_phrases_need_marks_and_other_units_do_not_look_at_them():
+    ids, mask = rows_of_lengths([12, 40])
+    with pytest.raises(ValueError, match="unit='phrase' needs `units`"):
+        masker(unit="phrase")(ids, mask, seed=(0, 0))
+    for unit in ("piece", "ngram"):
+        plain = masker(unit=unit)(ids, mask, seed=(0, 0))
+        marked = masker(unit=unit)(ids, mask, units=np.ones_like(ids), seed=(0, 0))
+        for name, value in plain.items():
+            np.testing.assert_array_equal(value, marked[name])
+
+
+@pytest.mark.parametrize("unit", ["ngram", "phrase"])
+def test_units_are_the_same_everywhere_and_in_wider_padding(unit):
+    ids, mask = rows_of_lengths([12, 20, 31])
+    units = units_of(
+        [".PpppppPpp.....................", "." * 31, ".PpPpPpPp......................"]
+    )
+    the_masker = masker(unit=unit, continuation_ids=range(900, 1000), mask_rate=0.4)
+    eager = the_masker(ids, mask, units=units, seed=(5, 1))
+    (from_dataset,) = tf.data.Dataset.range(1, 2).map(
+        lambda step: the_masker(ids, mask, units=units, seed=(5, step))
+    )
+    more = ((0, 0), (0, 100))
+    wide = the_masker(np.pad(ids, more), np.pad(mask, more), units=np.pad(units, more), seed=(5, 1))
+    for name, value in eager.items():
+        np.testing.assert_array_equal(value, from_dataset[name])
+        np.testing.assert_array_equal(value, wide[name][:, : value.shape[1]])
 
 
 def test_config_round_trip_masks_alike():
@@ -265,6 +392,8 @@ def test_config_round_trip_masks_alike():
         random_token_rate=0.3,
         continuation_ids=range(500, 1000),
         exclude_special_from_random=True,
+        unit="ngram",
+        max_ngram=2,
     )
     again = DynamicMasker.from_config(the_masker.get_config())
     assert again.get_config() == the_masker.get_config()
@@ -283,6 +412,9 @@ def test_config_round_trip_masks_alike():
         ({"mask_token_id": 1000}, "Id 1000 is outside"),
         ({"special_token_ids": [0, -1]}, "Id -1 is outside"),
         ({"continuation_ids": [2000]}, "Id 2000 is outside"),
+        ({"unit": "word"}, "Unknown unit 'word'. Choose one of piece, whole_word, ngram"),
+        ({"unit": "whole_word"}, "needs continuation_ids"),
+        ({"max_ngram": 0}, "max_ngram=0 must be at least 1"),
     ],
 )
 def test_impossible_options(options, message):

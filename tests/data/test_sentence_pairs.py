@@ -5,31 +5,14 @@ import pytest
 import tensorflow as tf
 from bert import create_pretraining_data as reference
 
-from keras_bert_impl.data import sentence_pairs
+from keras_bert_impl.data import document_walk
 from keras_bert_impl.data.sentence_pairs import (
     IS_NEXT,
     IS_RANDOM,
     pairs_from_documents,
     texts_from_documents,
 )
-
-
-def make_documents(sizes, rng, longest=12):
-    """Documents of so many sentences whose pieces are 100, 101, ...: each piece is there once."""
-    piece = 100
-    documents = []
-    for size in sizes:
-        document = []
-        for _ in range(size):
-            length = rng.randint(1, longest)
-            document.append(list(range(piece, piece + length)))
-            piece += length
-        documents.append(document)
-    return documents
-
-
-def window_of(documents):
-    return tf.ragged.constant(documents, dtype=tf.int32, ragged_rank=2)
+from tests.documents import make_documents, window_of
 
 
 def pairs_of(documents, **options):
@@ -111,9 +94,9 @@ def test_same_draws_same_pairs_as_the_reference(monkeypatch, max_tokens, at_end,
         of_rows = [index, draw, index, index][: int(shape[0])]
         return tf.broadcast_to(tf.constant(of_rows, tf.float64)[:, tf.newaxis], shape)
 
-    monkeypatch.setattr(sentence_pairs, "uniform_float64", scripted)
+    monkeypatch.setattr(document_walk, "uniform_float64", scripted)
     monkeypatch.setattr(
-        sentence_pairs,
+        document_walk,
         "coin_flips",
         lambda counts, seed: counts if is_random else tf.zeros_like(counts),
     )

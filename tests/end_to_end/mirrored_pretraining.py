@@ -22,7 +22,6 @@ def train(choice):
         DOCUMENTS, small.tokenizer(), sequence_length=20, max_predictions=4, batch_size=4
     )
     with kbi.distribution_scope(choice):
-        kbi.check_batch_size(4)
         pretrainer = kbi.BertPretrainer(small.backbone(num_layers=1, dropout=0.0))
         pretrainer.compile(kbi.BertAdamW(kbi.WarmupLinearDecay(1e-3, 10, 2)))
     history = pretrainer.fit(data, steps_per_epoch=4, verbose=0).history

@@ -97,8 +97,6 @@ def main(folder):
 
     result["export"] = error_of(lambda: classifier.export(folder / "exported"))
     result["multi_worker"] = error_of(lambda: kbi.distribution_scope("multi_worker"))
-    with kbi.distribution_scope("mirrored"):
-        kbi.check_batch_size(4)
     (folder / "result.json").write_text(json.dumps(result))
 
 

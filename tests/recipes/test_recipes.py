@@ -1,8 +1,9 @@
 """The recipes as a user runs them: commands on files, each in a process of its own."""
 
 import json
+import os
 import pathlib
-import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,7 +45,8 @@ def pretraining_flags(folder, output, **overrides):
         "num_steps": 40,
         "warmup": 0.1,
         "learning_rate": 1e-2,
-        "save_every": 2,
+        "epoch_steps": 4,
+        "save_every": 3,
         **overrides,
     }
 
@@ -109,31 +111,6 @@ def test_pretraining_measures_itself_against_the_unigram_baseline(pretrained):
     assert metrics["tokens"] < 40 * 8 * 24
 
 
-def test_a_killed_pretraining_run_goes_on_to_the_same_weights(folder, pretrained):
-    flag_values = pretraining_flags(folder, "killed")
-    process = subprocess.Popen(
-        command("recipes/pretrain.py", **flag_values),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    states = folder / "killed" / "states"
-    deadline = time.monotonic() + 120
-    while not list(states.glob("step-*.json")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert list(states.glob("step-*.json")), "the run was to be killed after its first state"
-    assert not (folder / "killed" / "model").exists(), "the run was over before it was killed"
-
-    done = run("recipes/pretrain.py", **flag_values)
-    assert done.returncode == 0, done.stderr
-    assert "Going on after step" in done.stdout
-    whole, resumed = weights_of(pretrained / "model"), weights_of(folder / "killed" / "model")
-    assert whole.keys() == resumed.keys()
-    for name, array in whole.items():
-        np.testing.assert_array_equal(array, resumed[name], err_msg=name)
-
-
 def test_a_run_does_not_go_on_with_another_batch_size(folder, pretrained):
     done = run("recipes/pretrain.py", **pretraining_flags(folder, "whole", batch_size=4))
     assert done.returncode != 0
@@ -163,6 +140,50 @@ runpy.run_path({arguments[0]!r}, run_name="__main__")
     one, two = (weights_of(folder / name / "model") for name in ("alone", "mirrored"))
     for name, array in one.items():
         np.testing.assert_allclose(array, two[name], atol=1e-5, err_msg=name)
+
+
+def start_workers(folder, output, **overrides):
+    """Two processes on this machine that train one model together."""
+    sockets = [socket.socket() for _ in range(2)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    workers = [f"localhost:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    flag_values = pretraining_flags(folder, output, distribution="multi_worker", **overrides)
+    processes = []
+    for index in range(2):
+        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        processes.append(
+            subprocess.Popen(
+                command("recipes/pretrain.py", **flag_values),
+                env={**os.environ, "TF_CONFIG": json.dumps(task)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
+    return processes
+
+
+def test_when_a_worker_is_killed_both_go_on_to_the_same_weights(folder):
+    whole = start_workers(folder, "workers")
+    assert [process.wait(timeout=300) for process in whole] == [0, 0]
+
+    first, second = start_workers(folder, "workers_killed")
+    states = folder / "workers_killed" / "states"
+    deadline = time.monotonic() + 200
+    while not list(states.glob("step-*.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    second.kill()
+    # The other one notices that its peer is gone.
+    assert first.wait(timeout=200) != 0
+    assert list(states.glob("step-*.json"))
+    assert not (folder / "workers_killed" / "model").exists(), "the run was over before the kill"
+    again = start_workers(folder, "workers_killed")
+    assert [process.wait(timeout=300) for process in again] == [0, 0]
+    one, two = (weights_of(folder / name / "model") for name in ("workers", "workers_killed"))
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, two[name], err_msg=name)
 
 
 def test_fine_tuning_export_and_a_process_that_knows_tensorflow_alone(folder, pretrained):

@@ -43,17 +43,6 @@ def test_other_backends_have_one_device(monkeypatch):
         distribution.distribution_scope("mirrored")
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "fitting"), [(5, "4 or 6"), (33, "32 or 34"), (1, "2 or 2")]
-)
-def test_a_batch_that_does_not_split_names_the_nearest_that_do(monkeypatch, batch_size, fitting):
-    monkeypatch.setattr(distribution, "num_replicas", lambda: 2)
-    message = f"batch_size={batch_size} is the global .* over 2 devices. Use {fitting}"
-    with pytest.raises(ValueError, match=message):
-        distribution.check_batch_size(batch_size)
-    distribution.check_batch_size(4)
-
-
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory):
     """One training step on one and on two devices, by optimizer: see two_devices.py."""
@@ -73,7 +62,6 @@ def difference(steps, optimizer, other=None):
 
 def test_mirrored_takes_every_logical_device(steps):
     assert steps["replicas"] == 2
-    assert "batch_size=5" in steps["uneven_batch"]
 
 
 def test_masked_tokens_weigh_alike_on_whichever_device_they_are(steps):

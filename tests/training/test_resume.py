@@ -1,6 +1,9 @@
 """A stopped run goes on as if it had not been stopped."""
 
-import json
+import csv
+import os
+import signal
+import warnings
 
 import keras
 import numpy as np
@@ -8,99 +11,217 @@ import pytest
 
 import keras_bert_impl as kbi
 from keras_bert_impl.training.resume import saved_steps
+from tests import small
 
-SETTINGS = {"batch_size": 8, "input": ["a.txt"]}
-STEPS = 4  # of each epoch
-
-draw = np.random.default_rng(0)
-X = {
-    "token_ids": draw.integers(0, 50, (32, 6)),
-    "segment_ids": np.zeros((32, 6), int),
-    "padding_mask": np.ones((32, 6), bool),
-}
-Y = np.arange(32) % 2
+DOCUMENTS = [["the cat sat .", "a dog ran"], ["unaffable cat", "the mat"], ["a cat", "ran"]] * 4
+SETTINGS = {"batch_size": 4, "input": ["a.txt"]}
+STEPS, EPOCH_STEPS = 10, 4
 
 
-def make_classifier():
-    keras.utils.set_random_seed(1)
-    backbone = kbi.BertBackbone(50, 1, 2, 8, 16, dropout=0.3, max_sequence_length=8)
-    classifier = kbi.BertTextClassifier(backbone, num_classes=2)
-    classifier.compile(kbi.BertAdamW(kbi.WarmupLinearDecay(1e-2, 3 * STEPS, 2)))
-    return classifier
-
-
-def train(classifier, epochs, initial_epoch=0, folder=None, **options):
-    callbacks = [kbi.SaveState(folder, STEPS, SETTINGS, **options)] if folder else []
-    classifier.fit(
-        X,
-        Y,
-        batch_size=8,
-        epochs=epochs,
-        initial_epoch=initial_epoch,
-        shuffle=False,
-        verbose=0,
-        callbacks=callbacks,
+def make_dataset(step):
+    return kbi.pretraining_dataset(
+        DOCUMENTS,
+        small.tokenizer(),
+        sequence_length=16,
+        max_predictions=3,
+        batch_size=4,
+        start_step=step,
     )
 
 
-def test_resumed_equals_uninterrupted_bit_for_bit(tmp_path):
-    whole = make_classifier()
-    train(whole, epochs=3)
-    train(make_classifier(), epochs=1, folder=tmp_path)
+def make_pretrainer(learning_rate=1e-2, dtype=None):
+    keras.utils.set_random_seed(1)
+    pretrainer = kbi.BertPretrainer(small.backbone(num_layers=1, dropout=0.3, dtype=dtype))
+    pretrainer.compile(kbi.BertAdamW(kbi.WarmupLinearDecay(learning_rate, STEPS, 2)))
+    return pretrainer
 
-    resumed = make_classifier()
-    assert kbi.resume(resumed, tmp_path, SETTINGS) == STEPS
+
+def train(pretrainer, folder, num_steps=STEPS, save_every=3, **options):
+    options = {"settings": SETTINGS, "epoch_steps": EPOCH_STEPS, "verbose": 0, **options}
+    return kbi.fit_steps(
+        pretrainer,
+        make_dataset,
+        num_steps=num_steps,
+        folder=folder,
+        save_every=save_every,
+        **options,
+    )
+
+
+class At(keras.callbacks.Callback):
+    """Does something after a step of this process."""
+
+    def __init__(self, step, action):
+        super().__init__()
+        self.steps_left = step
+        self.action = action
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps_left -= 1
+        if self.steps_left == 0:
+            self.action()
+
+
+def crash():
+    raise KeyboardInterrupt
+
+
+def log_of(folder):
+    """Rows of the log, but for the seconds."""
+    with open(folder / "log.csv", newline="") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def check_same(pretrainer, whole):
+    # Weights, dropout's random state and optimizer slots.
+    for part in (lambda model: model.variables, lambda model: model.optimizer.variables):
+        for ours, theirs in zip(part(pretrainer), part(whole), strict=True):
+            np.testing.assert_array_equal(
+                keras.ops.convert_to_numpy(ours),
+                keras.ops.convert_to_numpy(theirs),
+                err_msg=ours.path,
+            )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing stopped, and its folder."""
+    folder = tmp_path_factory.mktemp("whole")
+    pretrainer = make_pretrainer()
+    assert train(pretrainer, folder) == 0
+    return pretrainer, folder
+
+
+@pytest.mark.parametrize("crash_at", [1, 4, 7])
+def test_a_crashed_run_goes_on_to_the_same_weights_and_log(whole, tmp_path, crash_at):
+    with pytest.raises(KeyboardInterrupt):
+        train(make_pretrainer(), tmp_path, callbacks=[At(crash_at, crash)])
+    resumed = make_pretrainer()
+    # The last save: every 3 steps, and where an epoch of 4 ends.
+    done = {1: 0, 4: 3, 7: 6}[crash_at]
+    assert train(resumed, tmp_path) == done
+    check_same(resumed, whole[0])
+    assert log_of(tmp_path) == log_of(whole[1])
     assert int(resumed.optimizer.iterations) == STEPS
-    train(resumed, epochs=3, initial_epoch=1)
-    # Weights, optimizer slots and dropout's random state.
-    for ours, theirs in zip(resumed.variables, whole.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs, err_msg=ours.path)
-    for ours, theirs in zip(resumed.optimizer.variables, whole.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs, err_msg=ours.path)
+
+
+def test_many_crashes_replay_no_step(whole, tmp_path):
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            train(make_pretrainer(), tmp_path, save_every=1, callbacks=[At(3, crash)])
+    resumed = make_pretrainer()
+    assert train(resumed, tmp_path, save_every=1) == 4
+    check_same(resumed, whole[0])
+
+
+def test_sigterm_saves_the_step_and_exits_with_its_code(whole, tmp_path):
+    terminate = At(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stopped:
+        train(make_pretrainer(), tmp_path, save_every=100, callbacks=[terminate])
+    signal.signal(signal.SIGTERM, handler)
+    assert stopped.value.code == kbi.EXIT_SAVED == 75
+    assert saved_steps(tmp_path / "states") == [4, 5]
+    resumed = make_pretrainer()
+    assert train(resumed, tmp_path, save_every=100) == 5
+    check_same(resumed, whole[0])
+
+
+@pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
+def test_lower_precision_goes_on_too(tmp_path, dtype):
+    def made():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make_pretrainer(dtype=dtype)
+
+    whole = made()
+    train(whole, tmp_path / "whole", num_steps=4)
+    with pytest.raises(KeyboardInterrupt):
+        train(made(), tmp_path / "crashed", 4, save_every=2, callbacks=[At(3, crash)])
+    resumed = made()
+    assert train(resumed, tmp_path / "crashed", 4, save_every=2) == 2
+    check_same(resumed, whole)
+
+
+def test_a_run_that_is_over_is_not_run_again(whole):
+    pretrainer = make_pretrainer()
+    assert train(pretrainer, whole[1]) == STEPS
+    check_same(pretrainer, whole[0])
 
 
 def test_nothing_saved_means_step_zero_and_an_untouched_model(tmp_path):
-    classifier = make_classifier()
-    before = classifier.get_weights()
-    assert kbi.resume(classifier, tmp_path / "none", SETTINGS) == 0
-    for ours, theirs in zip(classifier.get_weights(), before, strict=True):
+    pretrainer = make_pretrainer()
+    before = pretrainer.get_weights()
+    assert kbi.resume(pretrainer, tmp_path / "none", SETTINGS) == 0
+    for ours, theirs in zip(pretrainer.get_weights(), before, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_the_last_states_stay(tmp_path):
-    train(make_classifier(), epochs=3, folder=tmp_path, keep=2)
-    assert saved_steps(tmp_path) == [2 * STEPS, 3 * STEPS]
-    assert len(list(tmp_path.iterdir())) == 4  # nothing half-written beside them
-
-
-def test_a_state_without_its_weights_does_not_count(tmp_path):
-    train(make_classifier(), epochs=2, folder=tmp_path)
-    (tmp_path / f"step-{2 * STEPS:08d}.weights.h5").unlink()
-    assert kbi.resume(make_classifier(), tmp_path, SETTINGS) == STEPS
-
-
-def test_weights_without_their_state_do_not_count(tmp_path):
-    train(make_classifier(), epochs=2, folder=tmp_path)
-    (tmp_path / f"step-{2 * STEPS:08d}.json").unlink()
-    assert kbi.resume(make_classifier(), tmp_path, SETTINGS) == STEPS
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({**SETTINGS, "batch_size": 16}, "batch_size=8, but now batch_size=16"),
+        ({**SETTINGS, "batch_size": 16}, "batch_size=4, but now batch_size=16"),
         ({**SETTINGS, "input": ["b.txt"]}, r"input=\['a.txt'\], but now input=\['b.txt'\]"),
-        ({"batch_size": 8}, "but now input=None"),
+        ({"batch_size": 4}, "but now input=None"),
     ],
 )
-def test_a_setting_that_differs_is_named(tmp_path, settings, message):
-    train(make_classifier(), epochs=1, folder=tmp_path)
+def test_a_setting_that_differs_is_named(whole, settings, message):
     with pytest.raises(ValueError, match=message):
-        kbi.resume(make_classifier(), tmp_path, settings)
+        train(make_pretrainer(), whole[1], settings=settings)
 
 
-def test_the_state_is_plain_json(tmp_path):
-    train(make_classifier(), epochs=1, folder=tmp_path)
-    state = json.loads((tmp_path / f"step-{STEPS:08d}.json").read_text())
-    assert state["step"] == STEPS
-    assert state["settings"] == SETTINGS
+def test_length_and_learning_rate_change_by_flag_only(tmp_path):
+    train(make_pretrainer(), tmp_path, num_steps=4, changeable={"learning_rate": 1e-2})
+    longer = {"num_steps": 6, "changeable": {"learning_rate": 1e-3}}
+    with pytest.raises(ValueError, match=r"learning_rate=0.01, .* allow changes"):
+        train(make_pretrainer(), tmp_path, **longer)
+    assert train(make_pretrainer(1e-3), tmp_path, allow_changes=True, **longer) == 4
+    assert saved_steps(tmp_path / "states")[-1] == 6
+
+
+def test_another_model_is_refused(whole):
+    other = kbi.BertPretrainer(small.backbone(num_layers=2))
+    other.compile()
+    with pytest.raises(ValueError, match="other variables than this one's"):
+        train(other, whole[1])
+
+
+def test_a_damaged_newest_state_is_passed_over_loudly(whole, tmp_path, caplog):
+    train(make_pretrainer(), tmp_path, num_steps=6, save_every=2, keep=3)
+    newest = tmp_path / "states" / "step-00000006.npz"
+    newest.write_bytes(newest.read_bytes()[:-1000])
+    resumed = make_pretrainer()
+    assert train(resumed, tmp_path, save_every=2, allow_changes=True) == 4
+    assert "step-00000006.npz is not as it was written" in caplog.text
+    check_same(resumed, whole[0])
+
+
+def test_when_every_state_is_damaged_nothing_begins_anew(tmp_path):
+    train(make_pretrainer(), tmp_path, num_steps=2, epoch_steps=1)
+    for path in (tmp_path / "states").glob("*.npz"):
+        path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"No state in .* can be read: .*00000002.npz"):
+        train(make_pretrainer(), tmp_path, num_steps=2, epoch_steps=1)
+
+
+def test_a_loss_that_is_no_number_stops_with_its_batch(tmp_path):
+    pretrainer = make_pretrainer()
+
+    def spoil():
+        variable = pretrainer.trainable_variables[0]
+        variable.assign(keras.ops.full(variable.shape, np.nan))
+
+    with pytest.raises(
+        FloatingPointError, match="Step 4: the loss is nan.*non-finite-step-0000000"
+    ):
+        train(pretrainer, tmp_path, callbacks=[At(3, spoil)])
+    with np.load(tmp_path / "non-finite-step-00000004.npz") as file:
+        expected = list(make_dataset(0).take(4).as_numpy_iterator())[3]
+        np.testing.assert_array_equal(file["x/token_ids"], expected[0]["token_ids"])
+        np.testing.assert_array_equal(file["y/masked_lm"], expected[1]["masked_lm"])
+    assert saved_steps(tmp_path / "states") == [3]
+
+
+def test_more_steps_than_there_are_is_no_error_but_none_is():
+    with pytest.raises(ValueError, match="num_steps=0 and epoch_steps=4 must be at least 1"):
+        train(make_pretrainer(), "unused", num_steps=0)

@@ -1,0 +1,65 @@
+"""Dropout by counting: whether an element is kept is a function of its place and a seed.
+
+Such a mask costs a few integer operations an element inside a fused loop, is made again in the
+backward pass instead of kept, and is the same wherever and whenever the step is taken.
+"""
+
+import keras
+from keras import ops
+
+
+def keep_mask(shape, rate: float, seed):
+    """Which elements dropout keeps.
+
+    A 32-bit mixing function (Wellons 2018, "lowbias32") of the element's index and the seed.
+
+    Args:
+        shape: of the result; known numbers.
+        rate: float in [0, 1). Share of elements to drop.
+        seed: (2,) integer tensor.
+
+    Returns:
+        bool of that shape, each element true with probability 1 - rate.
+    """
+    seed = ops.cast(seed, "uint32")
+    size = 1
+    for axis in shape:
+        size *= axis
+    # Twice, with another key: where two layers' ranges of numbers overlap, their masks do not.
+    bits = ops.cast(ops.arange(size, dtype="int32"), "uint32") + seed[0]
+    key = _mixed(seed[0] * _uint32(0x9E3779B9) + _mixed(seed[1] + _uint32(0x85EBCA6B)))
+    bits = ops.bitwise_xor(_mixed(bits), key)
+    threshold = min(round(rate * 2**32), 2**32 - 1)
+    return ops.reshape(_mixed(bits) >= _uint32(threshold), shape)
+
+
+def dropped(x, rate: float, seed):
+    """x with a share of its elements 0, the others larger by as much (Srivastava et al. 2014).
+
+    Args:
+        x: float tensor of known shape.
+        rate: float in [0, 1).
+        seed: (2,) integer tensor.
+    """
+    kept = keep_mask(x.shape, rate, seed)
+    return ops.where(kept, x * ops.cast(1 / (1 - rate), x.dtype), ops.zeros_like(x))
+
+
+def _uint32(number: int):
+    return ops.cast(ops.convert_to_tensor(number, dtype="int64"), "uint32")
+
+
+def _mixed(bits):
+    bits = ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(16)))
+    bits = bits * _uint32(0x7FEB352D)
+    bits = ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(15)))
+    bits = bits * _uint32(0x846CA68B)
+    return ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(16)))
+
+
+def seeds_of(layer: keras.layers.Dropout, training) -> tuple:
+    """(seed,), a new one of a dropout layer's generator, whose state `fit` saves.
+
+    () where nothing is dropped: at rate 0, and not in training.
+    """
+    return (layer.seed_generator.next(),) if training and layer.rate > 0 else ()

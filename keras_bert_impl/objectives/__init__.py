@@ -1,0 +1,10 @@
+"""What a model can be pretrained on: one file an objective, which makes its examples in the graph.
+
+sentence_order.py           are two chunks in order, or swapped? (ALBERT)
+sentence_reordering.py      in which order do the segments of a paragraph stand? (ERNIE 2.0)
+sentence_distance.py        neighbours, of one document, or strangers? (ERNIE 2.0)
+discourse_relation.py       which connective stood between two sentences? (ERNIE 2.0, Discovery)
+ir_relevance.py             does a title answer a query? (ERNIE 2.0)
+capitalization.py           did a word begin with a capital? (ERNIE 2.0)
+token_document_relation.py  does a token come again elsewhere in its document? (ERNIE 2.0)
+"""

@@ -1,0 +1,117 @@
+"""However a batch is cut, over devices, processes or moments, it is one batch."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def start(path, devices, *runs, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.training.parts", path, str(devices), *runs],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+    )
+
+
+def finish(*processes):
+    codes = [process.wait(timeout=600) for process in processes]
+    assert not any(codes), codes
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """Arrays of each way, by `devices/choice/parts`."""
+    folder = tmp_path_factory.mktemp("parts")
+    arrays = {}
+    for devices, runs in (
+        (2, ["none/1", "none/3", "mirrored/1", "mirrored/3"]),
+        (4, ["mirrored/1"]),
+    ):
+        finish(start(folder / "found.npz", devices, *runs))
+        with np.load(folder / "found.npz") as file:
+            arrays.update({f"{devices}/{name}": file[name] for name in file})
+    return arrays
+
+
+@pytest.fixture(scope="module")
+def found_by_jax(tmp_path_factory):
+    path = tmp_path_factory.mktemp("parts_jax") / "found.npz"
+    environment = {
+        "KERAS_BACKEND": "jax",
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    }
+    runs = ["none/1", "mirrored/3", "mirrored/1", "model_parallel/1"]
+    finish(start(path, 4, *runs, **environment))
+    with np.load(path) as file:
+        return dict(file)
+
+
+@pytest.fixture(scope="module")
+def found_by_workers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts_workers")
+    sockets = [socket.socket() for _ in range(2)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    workers = [f"localhost:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+
+    def config(index):
+        return json.dumps(
+            {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        )
+
+    finish(
+        *(
+            start(folder / f"{index}.npz", 1, "multi_worker/1", TF_CONFIG=config(index))
+            for index in range(2)
+        )
+    )
+    results = []
+    for index in range(2):
+        with np.load(folder / f"{index}.npz") as file:
+            results.append(dict(file))
+    return results
+
+
+def check_equal(found, way, expected, way_expected, tolerance):
+    names = [name.removeprefix(way) for name in found if name.startswith(way)]
+    assert {name.split("/")[1] for name in names} == {"weight", "fit", "evaluate", "predict"}
+    for name in names:
+        # Logits amplify what weights differ by.
+        atol = 10 * tolerance if "/predict/" in name else tolerance
+        np.testing.assert_allclose(
+            found[way + name], expected[way_expected + name], atol=atol, rtol=1e-6, err_msg=name
+        )
+
+
+def test_the_steps_learn(found):
+    before, after = found["2/none/1/fit/loss"], found["2/none/1/evaluate/loss"]
+    assert abs(before - after) > 1e-3
+
+
+@pytest.mark.parametrize("way", ["2/none/3", "2/mirrored/1", "2/mirrored/3", "4/mirrored/1"])
+def test_parts_are_one_batch(found, way):
+    check_equal(found, way, found, "2/none/1", 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("way", "tolerance"),
+    [("mirrored/1", 2e-6), ("mirrored/3", 2e-6), ("model_parallel/1", 1e-5)],
+)
+def test_parts_are_one_batch_under_jax(found_by_jax, way, tolerance):
+    check_equal(found_by_jax, way, found_by_jax, "none/1", tolerance)
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_two_processes_are_one(found, found_by_workers, worker):
+    check_equal(found_by_workers[worker], "multi_worker/1", found, "2/none/1", 1e-6)
