@@ -64,8 +64,14 @@ from keras_bert_impl.data.word_vocabulary import WordVocabulary as WordVocabular
 
 # isort: split
 # Objectives
+from keras_bert_impl.objectives.base import Objective as Objective
+from keras_bert_impl.objectives.base import TextObjective as TextObjective
+from keras_bert_impl.objectives.base import TokenObjective as TokenObjective
+from keras_bert_impl.objectives.capitalization import Capitalization as Capitalization
 from keras_bert_impl.objectives.capitalization import capitalized_pieces as capitalized_pieces
+from keras_bert_impl.objectives.dataset import objectives_dataset as objectives_dataset
 from keras_bert_impl.objectives.discourse_relation import CONNECTIVES as CONNECTIVES
+from keras_bert_impl.objectives.discourse_relation import DiscourseRelation as DiscourseRelation
 from keras_bert_impl.objectives.discourse_relation import discourse_pairs as discourse_pairs
 from keras_bert_impl.objectives.discourse_relation import (
     discourse_pairs_within as discourse_pairs_within,
@@ -73,15 +79,29 @@ from keras_bert_impl.objectives.discourse_relation import (
 from keras_bert_impl.objectives.discourse_relation import (
     read_discourse_pairs as read_discourse_pairs,
 )
+from keras_bert_impl.objectives.ir_relevance import IRRelevance as IRRelevance
 from keras_bert_impl.objectives.ir_relevance import clicked_pairs as clicked_pairs
 from keras_bert_impl.objectives.ir_relevance import heading_pairs as heading_pairs
 from keras_bert_impl.objectives.ir_relevance import read_click_log as read_click_log
+from keras_bert_impl.objectives.masked_lm import MaskedLM as MaskedLM
+from keras_bert_impl.objectives.next_sentence import NextSentence as NextSentence
+from keras_bert_impl.objectives.schedule import Schedule as Schedule
+from keras_bert_impl.objectives.schedule import continual as continual
+from keras_bert_impl.objectives.schedule import multi_task as multi_task
+from keras_bert_impl.objectives.schedule import sequential as sequential
+from keras_bert_impl.objectives.sentence_distance import SentenceDistance as SentenceDistance
 from keras_bert_impl.objectives.sentence_distance import (
     sentence_distance_pairs as sentence_distance_pairs,
 )
+from keras_bert_impl.objectives.sentence_order import SentenceOrder as SentenceOrder
 from keras_bert_impl.objectives.sentence_order import sentence_order_pairs as sentence_order_pairs
+from keras_bert_impl.objectives.sentence_reordering import SentenceReordering as SentenceReordering
 from keras_bert_impl.objectives.sentence_reordering import (
     reordered_paragraphs as reordered_paragraphs,
+)
+from keras_bert_impl.objectives.table import OBJECTIVES as OBJECTIVES
+from keras_bert_impl.objectives.token_document_relation import (
+    TokenDocumentRelation as TokenDocumentRelation,
 )
 from keras_bert_impl.objectives.token_document_relation import document_counts as document_counts
 from keras_bert_impl.objectives.token_document_relation import occurs_elsewhere as occurs_elsewhere
@@ -158,6 +178,7 @@ from keras_bert_impl.training.entity_metrics import entity_table as entity_table
 from keras_bert_impl.training.finite import StopAtNonFinite as StopAtNonFinite
 from keras_bert_impl.training.long_run import fit_steps as fit_steps
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
+from keras_bert_impl.training.losses import WeightedMeanLoss as WeightedMeanLoss
 from keras_bert_impl.training.optimizers import BertAdamW as BertAdamW
 from keras_bert_impl.training.precision import choose_precision as choose_precision
 from keras_bert_impl.training.precision import set_precision as set_precision

@@ -1,4 +1,4 @@
-r"""Pretrain BERT on text of your own: masked LM and next sentence (paper, section 3.1).
+r"""Pretrain BERT on text of your own: masked LM and next sentence (paper, section 3.1), or more.
 
     python recipes/pretrain.py --input=text.txt --vocabulary=vocab.txt --output=runs/mine \
         --size=small --num_steps=100000
@@ -45,6 +45,13 @@ _SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each 
 _MASK_RATE = flags.DEFINE_float("mask_rate", 0.15, "Share of tokens to predict.")
 _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions", 20, "Most predictions a row.")
 _WHOLE_WORD = flags.DEFINE_bool("whole_word", False, "Mask all pieces of a word together.")
+
+_OBJECTIVES = flags.DEFINE_list(
+    "objectives",
+    ["masked_lm", "next_sentence"],
+    f"What to train for, side by side; of {', '.join(kbi.OBJECTIVES)}. Those that make rows take "
+    "turns, a batch each.",
+)
 
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows of each step, over all devices.")
 _NUM_STEPS = flags.DEFINE_integer("num_steps", 1_000_000, "Steps of the whole run.")
@@ -99,6 +106,23 @@ def main(_):
         "max_predictions": _MAX_PREDICTIONS.value,
         "whole_word": _WHOLE_WORD.value,
     }
+    objectives = chosen_objectives()
+
+    def batches(documents, start_step=0):
+        if objectives is None:
+            return kbi.pretraining_dataset(
+                documents, tokenizer, seed=_SEED.value, start_step=start_step, **examples
+            )
+        return kbi.objectives_dataset(
+            documents,
+            tokenizer,
+            objectives,
+            sequence_length=_SEQUENCE_LENGTH.value,
+            batch_size=_BATCH_SIZE.value,
+            seed=_SEED.value,
+            start_step=start_step,
+        )
+
     overrides: dict[str, Any] = {
         "num_layers": _NUM_LAYERS.value,
         "hidden_dim": _HIDDEN_DIM.value,
@@ -108,9 +132,12 @@ def main(_):
     if "hidden_dim" in overrides:
         overrides["intermediate_dim"] = 4 * overrides["hidden_dim"]
     with scope:
-        if _INIT_FROM.value is not None:
+        if _INIT_FROM.value is not None and objectives is None:
             pretrainer = kbi.BertPretrainer.from_preset(_INIT_FROM.value, init_missing=True)
             pretrainer.preprocessor = None  # the dataset below holds ids
+        elif _INIT_FROM.value is not None:  # heads of other objectives begin with random weights
+            backbone = kbi.BertBackbone.from_preset(_INIT_FROM.value)
+            pretrainer = kbi.BertPretrainer(backbone, objectives=objectives)
         else:
             backbone = kbi.BertBackbone.from_size(
                 _SIZE.value,
@@ -119,7 +146,7 @@ def main(_):
                 max_sequence_length=max(512, _SEQUENCE_LENGTH.value),
                 **overrides,
             )
-            pretrainer = kbi.BertPretrainer(backbone)
+            pretrainer = kbi.BertPretrainer(backbone, objectives=objectives)
         schedule = kbi.WarmupLinearDecay(
             _LEARNING_RATE.value, _NUM_STEPS.value, round(_WARMUP.value * _NUM_STEPS.value)
         )
@@ -140,11 +167,11 @@ def main(_):
             "seed": _SEED.value,
             "precision": precision,
         }
+        if objectives is not None:  # the default pair's states are older than this setting
+            settings["objectives"] = {o.name: o.get_config() for o in objectives}
         step = kbi.fit_steps(
             pretrainer,
-            lambda step: kbi.pretraining_dataset(
-                documents, tokenizer, seed=_SEED.value, start_step=step, **examples
-            ),
+            lambda step: batches(documents, step),
             num_steps=_NUM_STEPS.value,
             epoch_steps=min(_EPOCH_STEPS.value, _NUM_STEPS.value),
             folder=output,
@@ -160,9 +187,7 @@ def main(_):
         metrics = {}
         if _HELD_OUT.value:
             print("Measuring on held-out text")
-            held_out = kbi.pretraining_dataset(
-                kbi.read_documents(_HELD_OUT.value), tokenizer, seed=_SEED.value, **examples
-            ).take(_HELD_OUT_STEPS.value)
+            held_out = batches(kbi.read_documents(_HELD_OUT.value)).take(_HELD_OUT_STEPS.value)
             metrics = pretrainer.evaluate(held_out, return_dict=True)
     if not kbi.is_chief():
         return
@@ -176,16 +201,37 @@ def main(_):
     )
     pretrainer.save_to_preset(str(output / "model"))
     if _HELD_OUT.value:
-        metrics["unigram_loss"], metrics["most_frequent_accuracy"] = unigram_baseline(
-            token_counts(documents, tokenizer), held_out
-        )
+        if "masked_lm" in pretrainer.output:
+            metrics["unigram_loss"], metrics["most_frequent_accuracy"] = unigram_baseline(
+                token_counts(documents, tokenizer), held_out
+            )
         # Tokens that are not padding, over the whole run.
-        batches = kbi.pretraining_dataset(documents, tokenizer, seed=_SEED.value, **examples)
-        sample = [x["padding_mask"].sum() for x, *_ in batches.take(50).as_numpy_iterator()]
+        first = batches(documents).take(50).as_numpy_iterator()
+        sample = [x["padding_mask"].sum() for x, *_ in first]
         metrics["tokens"] = float(np.mean(sample)) * _NUM_STEPS.value
         text = json.dumps(metrics, indent=2)
         (output / "metrics.json").write_text(text)
         print(text)
+
+
+def chosen_objectives():
+    """The flags' objectives, or None for the default pair, which has a dataset of its own."""
+    if _OBJECTIVES.value == _OBJECTIVES.default:
+        return None
+    unknown = [name for name in _OBJECTIVES.value if name not in kbi.OBJECTIVES]
+    if unknown:
+        raise app.UsageError(
+            f"Unknown objectives {', '.join(unknown)}. There are {', '.join(kbi.OBJECTIVES)}."
+        )
+    masking: dict[str, Any] = {
+        "mask_rate": _MASK_RATE.value,
+        "max_predictions": _MAX_PREDICTIONS.value,
+        "unit": "whole_word" if _WHOLE_WORD.value else "piece",
+    }
+    return [
+        kbi.OBJECTIVES[name](**(masking if name == "masked_lm" else {}))
+        for name in _OBJECTIVES.value
+    ]
 
 
 def token_counts(documents, tokenizer):

@@ -133,3 +133,24 @@ class NextSentenceHead(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "initializer_range": self.initializer_range}
+
+
+def masked_lm_head(backbone) -> MaskedLMHead:
+    """The head for a backbone: its table, its activation, its precision."""
+    return MaskedLMHead(
+        backbone.token_embedding,
+        activation=backbone.activation,
+        layer_norm_epsilon=backbone.layer_norm_epsilon,
+        initializer_range=backbone.initializer_range,
+        dtype=backbone.dtype_policy,
+        name="masked_lm_head",
+    )
+
+
+def next_sentence_head(backbone) -> NextSentenceHead:
+    """The head for a backbone, in its precision."""
+    return NextSentenceHead(
+        initializer_range=backbone.initializer_range,
+        dtype=backbone.dtype_policy,
+        name="next_sentence_head",
+    )

@@ -2,23 +2,11 @@
 
 import keras
 
-from keras_bert_impl.layers.heads import MaskedLMHead
+from keras_bert_impl.layers.heads import masked_lm_head
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.models.preprocessor import BertMaskedLMPreprocessor
 from keras_bert_impl.models.task import BertTask
 from keras_bert_impl.training.losses import MaskedLMLoss
-
-
-def masked_lm_head(backbone) -> MaskedLMHead:
-    """The head for a backbone: its table, its activation, its precision."""
-    return MaskedLMHead(
-        backbone.token_embedding,
-        activation=backbone.activation,
-        layer_norm_epsilon=backbone.layer_norm_epsilon,
-        initializer_range=backbone.initializer_range,
-        dtype=backbone.dtype_policy,
-        name="masked_lm_head",
-    )
 
 
 def mask_positions_input():

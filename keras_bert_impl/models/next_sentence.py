@@ -2,20 +2,11 @@
 
 import keras
 
-from keras_bert_impl.layers.heads import NextSentenceHead
+from keras_bert_impl.layers.heads import next_sentence_head
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.models.preprocessor import BertPreprocessor
 from keras_bert_impl.models.task import BertTask
 from keras_bert_impl.models.text_classifier import check_class_labels
-
-
-def next_sentence_head(backbone) -> NextSentenceHead:
-    """The head for a backbone, in its precision."""
-    return NextSentenceHead(
-        initializer_range=backbone.initializer_range,
-        dtype=backbone.dtype_policy,
-        name="next_sentence_head",
-    )
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")

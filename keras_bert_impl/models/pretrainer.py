@@ -1,14 +1,14 @@
-"""Both pretraining tasks on one backbone: masked LM and next sentence, their losses summed."""
+"""Pretraining: heads of several objectives on one backbone, their losses summed."""
 
 import keras
 
 from keras_bert_impl.models.backbone import BertBackbone
-from keras_bert_impl.models.masked_lm import mask_positions_input, masked_lm_head
-from keras_bert_impl.models.next_sentence import next_sentence_head
+from keras_bert_impl.models.masked_lm import mask_positions_input
 from keras_bert_impl.models.preprocessor import BertPretrainerPreprocessor
 from keras_bert_impl.models.task import BertTask
 from keras_bert_impl.models.text_classifier import check_class_labels
-from keras_bert_impl.training.losses import MaskedLMLoss
+from keras_bert_impl.objectives.base import check_objectives
+from keras_bert_impl.objectives.table import default_objectives
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -18,13 +18,19 @@ class BertPretrainer(BertTask):
     Args:
         backbone: a `BertBackbone`.
         preprocessor: a `BertPretrainerPreprocessor`, or None where ids come prepared, as
-            `pretraining_dataset()` prepares them from documents.
+            `pretraining_dataset()` prepares them from documents, and `objectives_dataset()` for
+            other objectives than the default ones. Its raw pairs are for the default ones alone.
+        objectives: list of `Objective`s, no two of one name. Default the paper's, `MaskedLM()` and
+            `NextSentence()`.
 
-    Inputs: the backbone's, and `mask_positions`, (batch, slots) int32.
+    Inputs: the backbone's, and with a masked LM `mask_positions`, (batch, slots) int32.
 
-    Outputs, a dict:
-        masked_lm: (batch, slots, vocabulary_size) logits.
-        next_sentence: (batch, 2) logits.
+    Outputs, a dict of logits by objective, by default:
+        masked_lm: (batch, slots, vocabulary_size).
+        next_sentence: (batch, 2).
+
+    Raises:
+        ValueError: for objectives that do not go together.
 
     Example:
 
@@ -37,31 +43,63 @@ class BertPretrainer(BertTask):
     preprocessor_cls = BertPretrainerPreprocessor
     draws_targets = True
 
-    def __init__(self, backbone, preprocessor=None, **kwargs):
+    def __init__(self, backbone, preprocessor=None, objectives=None, **kwargs):
+        # Layers
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.masked_lm_head = masked_lm_head(backbone)
-        self.next_sentence_head = next_sentence_head(backbone)
+        self.has_default_objectives = objectives is None
+        self.objectives = check_objectives(
+            default_objectives() if objectives is None else objectives
+        )
+        self.uses_pooler = any(o.uses_pooler for o in self.objectives)
+        heads = {objective.name: objective.head(backbone) for objective in self.objectives}
+        for name, head in heads.items():
+            setattr(self, f"{name}_head", head)
 
-        inputs = {**backbone.input, "mask_positions": mask_positions_input()}
+        # Functional model
+        inputs = dict(backbone.input)
+        if any(o.reads_mask_positions for o in self.objectives):
+            inputs["mask_positions"] = mask_positions_input()
         encoded = backbone(backbone.input)
-        outputs = {
-            "masked_lm": self.masked_lm_head(encoded["sequence_output"], inputs["mask_positions"]),
-            "next_sentence": self.next_sentence_head(encoded["pooled_output"]),
-        }
+        outputs = {o.name: o.logits(heads[o.name], encoded, inputs) for o in self.objectives}
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
+    def compile(self, optimizer="auto", loss="auto", *, loss_weights=None, **kwargs):
+        """As `BertTask.compile`; loss_weights are by default the objectives' own."""
+        weights = {objective.name: objective.weight for objective in self.objectives}
+        if (
+            isinstance(loss, str)
+            and loss == "auto"
+            and loss_weights is None
+            and set(weights.values()) != {1.0}
+        ):
+            loss_weights = weights
+        super().compile(optimizer, loss, loss_weights=loss_weights, **kwargs)
+
     def default_loss(self):
-        return {
-            "masked_lm": MaskedLMLoss(),
-            "next_sentence": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        }
+        return {objective.name: objective.loss() for objective in self.objectives}
 
     def default_metrics(self):
-        return {
-            name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-            for name in ("masked_lm", "next_sentence")
-        }
+        return {objective.name: objective.metrics() for objective in self.objectives}
 
     def check_labels(self, y):
-        check_class_labels(y["next_sentence"] if isinstance(y, dict) else y, 2)
+        if not isinstance(y, dict) or "next_sentence" in y:
+            check_class_labels(y["next_sentence"] if isinstance(y, dict) else y, 2)
+
+    def get_config(self):
+        config = super().get_config()
+        if not self.has_default_objectives:
+            config["objectives"] = [
+                keras.saving.serialize_keras_object(objective) for objective in self.objectives
+            ]
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        if config.get("objectives") is not None:
+            objectives = [
+                keras.saving.deserialize_keras_object(o) if isinstance(o, dict) else o
+                for o in config["objectives"]
+            ]
+            config = {**config, "objectives": objectives}
+        return super().from_config(config)

@@ -6,7 +6,10 @@ uncased model; the answer is a mark kept aside (`data/marked_pieces.py`).
 
 from typing import Any
 
+import keras
 import tensorflow as tf
+
+from keras_bert_impl.objectives.base import TokenObjective, is_text
 
 # RE2's classes of upper case letters, and of those like U+01C5 that are one as a word's first
 _CAPITAL = r"[\p{Lu}\p{Lt}]"
@@ -52,3 +55,24 @@ def capitalized_pieces(texts, tokenizer: Any) -> tuple[tf.RaggedTensor, tf.Ragge
         first_of_word = tf.boolean_mask(capital, begins)
         capital = tf.gather(first_of_word, tf.cumsum(tf.cast(begins, tf.int64)) - 1)
         return tokens.ids, tokens.ids.with_values(tf.cast(capital, tf.int32))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class Capitalization(TokenObjective):
+    """Was the word of a token capitalized? Asked of all tokens of texts, of masked ones too.
+
+    Args:
+        weight: float, as in `Objective`.
+    """
+
+    name = "capitalization"
+
+    def num_bits(self, sequence_length):
+        return 1
+
+    def marks(self, lines):
+        return capitalized_pieces(lines.plain, lines.tokenizer)[1].flat_values
+
+    def targets(self, rows, marks, *, tokenizer, seed):
+        asked = is_text(rows["token_ids"], rows["padding_mask"], tokenizer)
+        return {}, marks, tf.cast(asked, tf.float32)

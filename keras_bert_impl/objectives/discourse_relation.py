@@ -9,9 +9,12 @@ import os
 import re
 from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
+from keras_bert_impl.data.packing import truncate_pair
 from keras_bert_impl.data.sources import check_labels, read_table
+from keras_bert_impl.objectives.base import TextObjective
 
 # English connectives that tie a sentence to what was before. Not those that open a subordinate
 # clause ("Although he was late, he waited"): they tie it to what comes after.
@@ -201,3 +204,34 @@ def _checked_connectives(connectives) -> list[str]:
                 "would be its own? Leave one out."
             )
     return names
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class DiscourseRelation(TextObjective):
+    """The connective between two sentences, with the rows of `discourse_pairs`.
+
+    These are made of strings, so what token objectives know of documents is not known of their
+    pieces. Rows longer than there is room for lose the end of the longer text.
+
+    Args:
+        connectives: strings. Default `CONNECTIVES`.
+        weight: float, as in `Objective`.
+
+    Raises:
+        ValueError: without connectives, or for one that is blank or there twice.
+    """
+
+    name = "discourse_relation"
+
+    def __init__(self, connectives: Sequence[str] = CONNECTIVES, weight: float = 1.0):
+        super().__init__(weight)
+        self.connectives = list(connectives)
+        self.num_classes = len(_checked_connectives(connectives))
+
+    def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
+        first, second, label = discourse_pairs(texts, self.connectives)
+        first, second = truncate_pair(to_pieces(first), to_pieces(second), max_tokens(2))
+        return first, second, label
+
+    def get_config(self):
+        return {**super().get_config(), "connectives": self.connectives}

@@ -7,12 +7,14 @@ engine's; documents whose first sentence is a heading stand in for one.
 
 import os
 
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.data.document_walk import Sentences
 from keras_bert_impl.data.packing import truncate_pair
 from keras_bert_impl.data.randomness import below, fold_in, uniform_float64
 from keras_bert_impl.data.sources import check_labels, read_table
+from keras_bert_impl.objectives.base import TextObjective
 
 STRONG = 0
 WEAK = 1
@@ -164,3 +166,19 @@ def _sentence(sentences, number):
     """Ragged (rows, pieces): the sentences of these numbers."""
     start, end = tf.gather(sentences.offsets, number), tf.gather(sentences.offsets, number + 1)
     return tf.gather(sentences.pieces, tf.ragged.range(start, end))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class IRRelevance(TextObjective):
+    """Relevance of a title for a query, with the rows of `heading_pairs`.
+
+    Args:
+        weight: float, as in `Objective`.
+    """
+
+    name = "ir_relevance"
+    num_classes = 3
+
+    def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
+        # Headings are short as they are.
+        return heading_pairs(to_pieces(texts), max_tokens=max_tokens(2), seed=seed)

@@ -3,10 +3,12 @@
 ERNIE 2.0 (Sun et al. 2019), section 4.2.2, "Sentence Distance Task".
 """
 
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.data.document_walk import Sentences, draws, random_slices, targets, walk
 from keras_bert_impl.data.randomness import below
+from keras_bert_impl.objectives.base import TextObjective
 
 ADJACENT = 0
 SAME_DOCUMENT = 1
@@ -97,3 +99,23 @@ def _drawn_class(possible, draw):
 def _at(label, by_class):
     """(documents,): of the class's row, the document's number."""
     return tf.gather(tf.stack(by_class, axis=1), label, batch_dims=1)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class SentenceDistance(TextObjective):
+    """Sentence distance, with the rows of `sentence_distance_pairs`.
+
+    Args:
+        weight: float, as in `Objective`.
+    """
+
+    name = "sentence_distance"
+    num_classes = 3
+
+    def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
+        return sentence_distance_pairs(
+            to_pieces(texts),
+            max_tokens=max_tokens(2),
+            short_sequence_probability=short_sequence_probability,
+            seed=seed,
+        )

@@ -4,10 +4,12 @@ ALBERT (Lan et al. 2019), section 3.1, "Inter-sentence coherence loss". Both tex
 document, so the topic tells nothing, as it does in the next-sentence task.
 """
 
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.data.document_walk import Sentences, draws, random_slices, targets, walk
 from keras_bert_impl.data.randomness import below
+from keras_bert_impl.objectives.base import TextObjective
 
 IN_ORDER = 0
 SWAPPED = 1
@@ -70,3 +72,23 @@ def sentence_order_pairs(
     pairs = walk(sentences, step, width=5)  # (5, pairs)
     first, second = random_slices(sentences, pairs[:4], max_tokens, seed)
     return first, second, tf.cast(pairs[4], tf.int32)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class SentenceOrder(TextObjective):
+    """Sentence order, with the rows of `sentence_order_pairs`.
+
+    Args:
+        weight: float, as in `Objective`.
+    """
+
+    name = "sentence_order"
+    num_classes = 2
+
+    def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
+        return sentence_order_pairs(
+            to_pieces(texts),
+            max_tokens=max_tokens(2),
+            short_sequence_probability=short_sequence_probability,
+            seed=seed,
+        )

@@ -6,10 +6,12 @@ ERNIE 2.0 (Sun et al. 2019), section 4.2.2, "Sentence Reordering Task".
 import itertools
 import math
 
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.data.document_walk import Sentences, targets, walk
 from keras_bert_impl.data.randomness import below, fold_in, uniform_float64
+from keras_bert_impl.objectives.base import TextObjective
 
 
 def num_classes(max_segments: int = 3) -> int:
@@ -134,3 +136,35 @@ def _boundaries(start, end, last, draws):
         place = tf.where(k < last, place, end - start - 1)
         places = tf.unstack(tf.sort(tf.stack([*places, place]), axis=0), num=k + 1)
     return tf.stack([start, *(start + 1 + place for place in places), end], axis=1)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class SentenceReordering(TextObjective):
+    """Sentence reordering, with the rows of `reordered_paragraphs`.
+
+    Args:
+        max_segments: int, at least 1. Default 3, which makes 9 classes.
+        weight: float, as in `Objective`.
+
+    Raises:
+        ValueError: for max_segments below 1.
+    """
+
+    name = "sentence_reordering"
+
+    def __init__(self, max_segments: int = 3, weight: float = 1.0):
+        super().__init__(weight)
+        self.num_classes = num_classes(max_segments)
+        self.max_segments = max_segments
+
+    def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
+        return reordered_paragraphs(
+            to_pieces(texts),
+            max_tokens=max_tokens(1),
+            max_segments=self.max_segments,
+            short_sequence_probability=short_sequence_probability,
+            seed=seed,
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "max_segments": self.max_segments}

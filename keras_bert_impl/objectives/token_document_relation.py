@@ -12,9 +12,11 @@ each piece takes along, as a mark (`data/marked_pieces.py`), how often its id is
 comes again elsewhere if that is more often than in the text.
 """
 
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.data.document_walk import as_window
+from keras_bert_impl.objectives.base import TokenObjective
 
 
 def document_counts(window: tf.RaggedTensor, sequence_length: int) -> tf.RaggedTensor:
@@ -70,3 +72,28 @@ def occurs_elsewhere(token_ids, counts, segment_ids) -> tf.Tensor:
     same &= segment_ids[:, :, tf.newaxis] == segment_ids[:, tf.newaxis]
     same &= counts[:, tf.newaxis] > 0
     return counts > tf.reduce_sum(tf.cast(same, tf.int32), axis=2)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_impl")
+class TokenDocumentRelation(TokenObjective):
+    """Does a token come again elsewhere in its document? Asked of all tokens of texts.
+
+    Rows that are not made of documents' pieces, as those of `DiscourseRelation`, have no weight.
+
+    Args:
+        weight: float, as in `Objective`.
+    """
+
+    name = "token_document_relation"
+
+    def num_bits(self, sequence_length):
+        return sequence_length.bit_length()
+
+    def marks(self, lines):
+        if lines.pieces.ragged_rank < 2:
+            return tf.zeros_like(lines.pieces.flat_values)
+        return document_counts(lines.pieces, lines.sequence_length).flat_values
+
+    def targets(self, rows, marks, *, tokenizer, seed):
+        label = occurs_elsewhere(rows["token_ids"], marks, rows["segment_ids"])
+        return {}, tf.cast(label, tf.int32), tf.cast(marks > 0, tf.float32)

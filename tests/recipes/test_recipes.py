@@ -117,6 +117,20 @@ def test_a_run_does_not_go_on_with_another_batch_size(folder, pretrained):
     assert "batch_size=8, but now batch_size=4" in done.stderr
 
 
+def test_pretraining_for_other_objectives(folder):
+    flags = {"objectives": "masked_lm,sentence_order,capitalization", "num_steps": 6}
+    flags = pretraining_flags(folder, "others", held_out=folder / "text.txt", **flags)
+    done = run("recipes/pretrain.py", **flags)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((folder / "others" / "metrics.json").read_text())
+    assert {"masked_lm_loss", "sentence_order_accuracy", "capitalization_accuracy"} <= set(metrics)
+    done = run("recipes/pretrain.py", **{**flags, "objectives": "masked_lm,sentence_order"})
+    assert done.returncode != 0
+    assert "objectives" in done.stderr
+    done = run("recipes/pretrain.py", **{**flags, "objectives": "masked_lm,sentence_odor"})
+    assert "Unknown objectives sentence_odor" in done.stdout + done.stderr
+
+
 def test_pretraining_runs_on_two_mirrored_devices(folder, pretrained):
     arguments = command(
         "recipes/pretrain.py",
