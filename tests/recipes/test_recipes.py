@@ -118,7 +118,11 @@ def test_a_run_does_not_go_on_with_another_batch_size(folder, pretrained):
 
 
 def test_pretraining_for_other_objectives(folder):
-    flags = {"objectives": "masked_lm,sentence_order,capitalization", "num_steps": 6}
+    flags = {
+        "objectives": "masked_lm,sentence_order,capitalization",
+        "num_steps": 6,
+        "held_out_steps": 4,
+    }
     flags = pretraining_flags(folder, "others", held_out=folder / "text.txt", **flags)
     done = run("recipes/pretrain.py", **flags)
     assert done.returncode == 0, done.stderr
@@ -127,8 +131,6 @@ def test_pretraining_for_other_objectives(folder):
     done = run("recipes/pretrain.py", **{**flags, "objectives": "masked_lm,sentence_order"})
     assert done.returncode != 0
     assert "objectives" in done.stderr
-    done = run("recipes/pretrain.py", **{**flags, "objectives": "masked_lm,sentence_odor"})
-    assert "Unknown objectives sentence_odor" in done.stdout + done.stderr
 
 
 def test_pretraining_runs_on_two_mirrored_devices(folder, pretrained):
