@@ -14,7 +14,7 @@ def keep_mask(shape, rate: float, seed):
     A 32-bit mixing function (Wellons 2018, "lowbias32") of the element's index and the seed.
 
     Args:
-        shape: of the result; known numbers.
+        shape: of the result; numbers or scalar tensors.
         rate: float in [0, 1). Share of elements to drop.
         seed: (2,) integer tensor.
 
@@ -37,11 +37,11 @@ def dropped(x, rate: float, seed):
     """x with a share of its elements 0, the others larger by as much (Srivastava et al. 2014).
 
     Args:
-        x: float tensor of known shape.
+        x: float tensor.
         rate: float in [0, 1).
         seed: (2,) integer tensor.
     """
-    kept = keep_mask(x.shape, rate, seed)
+    kept = keep_mask(ops.shape(x), rate, seed)  # a batch of `fit` may have any shape
     return ops.where(kept, x * ops.cast(1 / (1 - rate), x.dtype), ops.zeros_like(x))
 
 

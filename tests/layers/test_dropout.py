@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.layers.dropout import dropped, keep_mask, seeds_of
@@ -54,6 +55,16 @@ def test_what_is_kept_grows_and_the_rest_is_zero():
     result = np.asarray(dropped(x, 0.2, seed))
     np.testing.assert_array_equal(result > 0, mask([1, 2], 0.2, (100, 100)))
     assert set(np.unique(result)) == {np.float32(0), np.float32(1.25)}
+
+
+def test_the_shape_may_be_known_only_when_it_runs():
+    @tf.function(input_signature=[tf.TensorSpec([None, None])], jit_compile=True)
+    def graph(x):
+        return dropped(x, 0.3, ops.convert_to_tensor([1, 2]))
+
+    for shape in ((40, 50), (3, 7)):
+        x = np.ones(shape, "float32")
+        np.testing.assert_array_equal(graph(x), dropped(x, 0.3, ops.convert_to_tensor([1, 2])))
 
 
 def test_seeds_move_on_and_rate_zero_takes_none():
