@@ -105,15 +105,6 @@ def test_a_crashed_run_goes_on_to_the_same_weights_and_log(whole, tmp_path, cras
     assert int(resumed.optimizer.iterations) == STEPS
 
 
-def test_many_crashes_replay_no_step(whole, tmp_path):
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            train(make_pretrainer(), tmp_path, save_every=1, callbacks=[At(3, crash)])
-    resumed = make_pretrainer()
-    assert train(resumed, tmp_path, save_every=1) == 4
-    check_same(resumed, whole[0])
-
-
 def test_sigterm_saves_the_step_and_exits_with_its_code(whole, tmp_path):
     terminate = At(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
     handler = signal.getsignal(signal.SIGTERM)
