@@ -1,28 +1,15 @@
 """Token, position and segment vectors, summed and normalized (paper, section 3.1 and figure 2)."""
 
-import functools
-
 import keras
 import keras_hub
 from keras import ops
 
-from keras_bert_impl.layers.dropout import dropped, seeds_of
-from keras_bert_impl.layers.fusion import fused, is_fusing
 from keras_bert_impl.layers.initialization import (
     INITIALIZER_RANGE,
     LAYER_NORM_EPSILON,
     kernel_initializer,
 )
-from keras_bert_impl.layers.normalization import normalized
-
-
-@functools.cache
-def _normalized_and_dropped(rate: float, epsilon: float):
-    def function(x, gamma, beta, *seeds):
-        y = ops.cast(normalized(ops.cast(x, "float32"), gamma, beta, epsilon), x.dtype)
-        return dropped(y, rate, seeds[0]) if seeds else y
-
-    return fused(function)
+from keras_bert_impl.layers.normalization import normalize_and_drop
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -114,12 +101,7 @@ class BertEmbeddings(keras.layers.Layer):
         x = self.token_embedding(token_ids)  # (batch, length, hidden_dim)
         x = x + self.position_embedding(position_ids)
         x = x + self.segment_embedding(segment_ids)
-        if is_fusing():
-            function = _normalized_and_dropped(self.dropout_rate, self.layer_norm_epsilon)
-            return function(
-                x, self.layer_norm.gamma, self.layer_norm.beta, *seeds_of(self.dropout, training)
-            )
-        return self.dropout(self.layer_norm(x), training=training)
+        return normalize_and_drop(x, self.layer_norm, self.dropout, training)
 
     def compute_output_shape(
         self, token_ids_shape, segment_ids_shape=None, position_ids_shape=None

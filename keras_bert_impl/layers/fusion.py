@@ -91,9 +91,7 @@ def _in_tensorflow(function):
             y = function(*args)
         return tape.gradient(y, differentiable(args), dy, unconnected_gradients="zero")
 
-    options = {"jit_compile": True, "autograph": False}
-    forward = tf.function(function, **options)
-    backward = tf.function(backward, **options)
+    forward, backward = _compiled(function), _compiled(backward)
 
     @tf.custom_gradient
     def apply(*args):

@@ -1,4 +1,4 @@
-"""What joins the parts of an encoder layer: dropout, addition, layer norm, as one loop."""
+"""Layer norm with the dropout and addition that stand beside it, as one loop."""
 
 import functools
 
@@ -31,6 +31,23 @@ def _add_and_normalize(rate: float, epsilon: float):
             transformed = dropped(transformed, rate, seeds[0])
         total = ops.cast(x, "float32") + ops.cast(transformed, "float32")
         return ops.cast(normalized(total, gamma, beta, epsilon), x.dtype)
+
+    return fused(function)
+
+
+def normalize_and_drop(x, layer_norm, dropout, training):
+    """`dropout(layer_norm(x))`, as the embeddings end; arguments as in `add_and_normalize`."""
+    if not is_fusing():
+        return dropout(layer_norm(x), training=training)
+    function = _normalize_and_drop(dropout.rate, layer_norm.epsilon)
+    return function(x, layer_norm.gamma, layer_norm.beta, *seeds_of(dropout, training))
+
+
+@functools.cache
+def _normalize_and_drop(rate: float, epsilon: float):
+    def function(x, gamma, beta, *seeds):
+        y = ops.cast(normalized(ops.cast(x, "float32"), gamma, beta, epsilon), x.dtype)
+        return dropped(y, rate, seeds[0]) if seeds else y
 
     return fused(function)
 
