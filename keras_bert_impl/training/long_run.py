@@ -10,7 +10,7 @@ import keras
 
 from keras_bert_impl.training.distribution import is_chief
 from keras_bert_impl.training.finite import StopAtNonFinite
-from keras_bert_impl.training.resume import RestoreMetrics, SaveState, resume
+from keras_bert_impl.training.resume import RestoreMetrics, SaveState, restore
 from keras_bert_impl.training.stopwatch import Stopwatch
 
 
@@ -67,7 +67,8 @@ def fit_steps(
     states, log = folder / "states", folder / "log.csv"
     settings = {**settings, "epoch_steps": epoch_steps}
     changeable = {**(changeable or {}), "num_steps": num_steps}
-    done = resume(model, states, settings, changeable, allow_changes)
+    state = restore(model, states, settings, changeable, allow_changes)
+    done = 0 if state is None else state.step
     if done >= num_steps:
         return done
     if is_chief():
@@ -93,7 +94,9 @@ def fit_steps(
             start_step=begin,
         )
         dataset = make_dataset(begin)
-        first = [RestoreMetrics(states, begin, dataset.element_spec)] if part else []
+        # Only what was saved can begin within an epoch.
+        first = [RestoreMetrics(state, dataset.element_spec)] if state and part else []
+        state = None  # as large as the model: its metrics are all that is still needed
         model.fit(
             dataset,
             initial_epoch=epoch,

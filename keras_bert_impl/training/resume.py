@@ -144,10 +144,16 @@ def resume(
         ValueError: if a setting differs from the saved run's, naming it and both values; if the
             model has other variables; or if all states are damaged, naming each.
     """
+    state = restore(model, folder, settings, changeable, allow_changes)
+    return 0 if state is None else state.step
+
+
+def restore(model, folder, settings, changeable, allow_changes) -> State | None:
+    """As `resume`, but returns the state itself, or None where nothing was saved."""
     states = StateFolder(folder)
     state = _newest_whole(states)
     if state is None:
-        return 0
+        return None
     _compare(states.path, state.content["settings"], settings, "Go on with the old value, or")
     if not allow_changes:
         _compare(
@@ -167,24 +173,23 @@ def resume(
         )
     for variable, array in zip(variables, state.arrays, strict=False):
         variable.assign(array)
-    return state.step
+    return state
 
 
 class RestoreMetrics(keras.callbacks.Callback):
-    """Gives the first epoch of `fit` the metrics that were saved at a step.
+    """Gives the first epoch of `fit` the metrics of a saved state.
 
     Keras resets metrics where an epoch begins, but a resumed one began before.
 
     Args:
-        folder: path. Where `SaveState` saves.
-        step: int.
+        state: as `restore` returned it.
         batch_spec: element spec of the dataset that `fit` gets; Keras has metrics build their
             variables when they see a batch.
     """
 
-    def __init__(self, folder, step: int, batch_spec):
+    def __init__(self, state: State, batch_spec):
         super().__init__()
-        self._state: State | None = StateFolder(folder).read(step)
+        self._state: State | None = state
         self._batch_spec = batch_spec
 
     def on_train_begin(self, logs=None):

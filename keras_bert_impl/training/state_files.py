@@ -193,17 +193,10 @@ def _sha256(record: dict[str, Any]) -> str:
 
 
 def _sha256_of_file(path: pathlib.Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if _HAS_DIGEST else _digest(file)
-
-
-_HAS_DIGEST = hasattr(hashlib, "file_digest")  # Python 3.11
-
-
-def _digest(file) -> str:
     digest = hashlib.sha256()
-    for block in iter(lambda: file.read(1 << 20), b""):
-        digest.update(block)
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
     return digest.hexdigest()
 
 
