@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_bert_impl.data.characters import MAX_CHARACTERS, sentence_characters
 from keras_bert_impl.data.next_tokens import next_tokens
-from keras_bert_impl.data.shuffled_rows import rows_of_documents
+from keras_bert_impl.data.shuffled_rows import batches_by_step, rows_of_documents
 from keras_bert_impl.data.windows import cut_windows, windows
 from keras_bert_impl.data.word_alignment import split_words
 from keras_bert_impl.data.word_vocabulary import BEGIN_ID, END_ID, WordVocabulary
@@ -89,8 +89,6 @@ def bidirectional_pretraining_dataset(
     >>> tuple(x["characters"].shape), tuple(y["forward"].shape)
     ((2, 6, 50), (2, 6))
     """
-    if start_step < 0:
-        raise ValueError(f"start_step={start_step} must not be negative.")
     if max_words < 1:
         raise ValueError(f"max_words={max_words} must be at least 1.")
 
@@ -101,7 +99,8 @@ def bidirectional_pretraining_dataset(
         rows = cut_windows(words, windows(words.row_lengths(), max_words, stride=max_words))
         return rows.to_tensor("", shape=[None, max_words]), rows.row_lengths()
 
-    def to_inputs(words, lengths):
+    def to_inputs(_, batch):
+        words, lengths = batch
         rows = tf.RaggedTensor.from_tensor(words, lengths)
         characters, padding_mask = sentence_characters(rows, max_characters, max_words + 2)
         begin = tf.fill([rows.nrows(), 1], BEGIN_ID)
@@ -120,7 +119,6 @@ def bidirectional_pretraining_dataset(
         seed=seed,
         repeat=repeat,
     )
-    batches = rows.batch(batch_size, drop_remainder=drop_remainder).skip(start_step)
-    return batches.map(to_inputs, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
-        tf.data.AUTOTUNE
+    return batches_by_step(
+        rows, to_inputs, batch_size=batch_size, drop_remainder=drop_remainder, start_step=start_step
     )

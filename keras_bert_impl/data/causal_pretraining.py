@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_bert_impl.data.next_tokens import next_tokens
 from keras_bert_impl.data.packing import pack
 from keras_bert_impl.data.sentence_pairs import texts_from_documents
-from keras_bert_impl.data.shuffled_rows import rows_of_documents, tokenized
+from keras_bert_impl.data.shuffled_rows import batches_by_step, rows_of_documents, tokenized
 
 
 def causal_pretraining_dataset(
@@ -55,8 +55,6 @@ def causal_pretraining_dataset(
     >>> bool(tf.reduce_all(x["token_ids"][:, 1:] == y[:, :-1]))
     True
     """
-    if start_step < 0:
-        raise ValueError(f"start_step={start_step} must not be negative.")
 
     def make_rows(window, window_seed):
         """Ragged (documents, sentences) strings to packed rows (rows, length)."""
@@ -78,7 +76,10 @@ def causal_pretraining_dataset(
         seed=seed,
         repeat=repeat,
     )
-    batches = rows.batch(batch_size, drop_remainder=drop_remainder).skip(start_step)
-    return batches.map(
-        lambda x: (x, *next_tokens(x)), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    ).prefetch(tf.data.AUTOTUNE)
+    return batches_by_step(
+        rows,
+        lambda _, x: (x, *next_tokens(x)),
+        batch_size=batch_size,
+        drop_remainder=drop_remainder,
+        start_step=start_step,
+    )

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_bert_impl.data.masking import DynamicMasker
 from keras_bert_impl.data.packing import pack
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents, texts_from_documents
-from keras_bert_impl.data.shuffled_rows import rows_of_documents, tokenized
+from keras_bert_impl.data.shuffled_rows import batches_by_step, rows_of_documents, tokenized
 
 
 def pretraining_dataset(
@@ -80,8 +80,6 @@ def pretraining_dataset(
     >>> data = pretraining_dataset(documents, tokenizer, sequence_length=16, batch_size=2)
     >>> x, y, sample_weight = next(iter(data))
     """
-    if start_step < 0:
-        raise ValueError(f"start_step={start_step} must not be negative.")
     masker = DynamicMasker.for_tokenizer(
         tokenizer, mask_rate=mask_rate, max_predictions=max_predictions, whole_word=whole_word
     )
@@ -133,8 +131,6 @@ def pretraining_dataset(
         seed=seed,
         repeat=repeat,
     )
-    batches = rows.batch(batch_size, drop_remainder=drop_remainder).enumerate()
-    batches = batches.skip(start_step)
-    return batches.map(mask, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
-        tf.data.AUTOTUNE
+    return batches_by_step(
+        rows, mask, batch_size=batch_size, drop_remainder=drop_remainder, start_step=start_step
     )

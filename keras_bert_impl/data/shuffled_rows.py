@@ -67,6 +67,38 @@ def rows_of_documents(
     return blocks.prefetch(1).unbatch()
 
 
+def batches_by_step(
+    rows: tf.data.Dataset,
+    finish: Callable,
+    *,
+    batch_size: int,
+    drop_remainder: bool,
+    start_step: int,
+) -> tf.data.Dataset:
+    """Batches of rows from a step on, each finished by a function of its step and itself.
+
+    Args:
+        rows: from `rows_of_documents`.
+        finish: takes the number of the step, int64, and the batch.
+        batch_size, drop_remainder, start_step: as in `pretraining_dataset`. Batches left out are
+            made, but not finished.
+
+    Raises:
+        ValueError: for a negative start_step.
+    """
+    check_start_step(start_step)
+    batches = rows.batch(batch_size, drop_remainder=drop_remainder).enumerate().skip(start_step)
+    return batches.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
+        tf.data.AUTOTUNE
+    )
+
+
+def check_start_step(start_step: int) -> None:
+    """Raise a ValueError for a negative number of steps to leave out."""
+    if start_step < 0:
+        raise ValueError(f"start_step={start_step} must not be negative.")
+
+
 def tokenized(window: tf.RaggedTensor, tokenizer: Any) -> tf.RaggedTensor:
     """Ragged (documents, sentences, pieces) ids of ragged (documents, sentences) strings."""
     pieces = tokenizer.tokenize(window.flat_values)  # (sentences, pieces)

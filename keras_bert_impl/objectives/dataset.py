@@ -15,7 +15,7 @@ from keras_bert_impl.data.marked_pieces import join_bits, mark, room_for_bits, s
 from keras_bert_impl.data.packing import pack, room_for_text
 from keras_bert_impl.data.randomness import fold_in
 from keras_bert_impl.data.sentence_pairs import texts_from_documents
-from keras_bert_impl.data.shuffled_rows import rows_of_documents, tokenized
+from keras_bert_impl.data.shuffled_rows import check_start_step, rows_of_documents, tokenized
 from keras_bert_impl.objectives.base import (
     Lines,
     Objective,
@@ -83,8 +83,7 @@ def objectives_dataset(
     >>> sorted(y)
     ['masked_lm', 'sentence_order']
     """
-    if start_step < 0:
-        raise ValueError(f"start_step={start_step} must not be negative.")
+    check_start_step(start_step)
     objectives = check_objectives(objectives)
     if schedule is not None and not repeat:
         raise ValueError("repeat=False gives all rows once, whatever the schedule: leave it out.")
