@@ -41,6 +41,12 @@ def rows_of_steps(make, steps):
         yield rows((first, second[0] if second else None, label))
 
 
+def rows_of_maker(maker, documents, steps, seed=1, **options):
+    """The rows that a maker of a window makes with the seeds (seed, 0) to (seed, steps - 1)."""
+    window = window_of(documents)
+    return rows_of_steps(lambda step: maker(window, seed=(seed, step), **options), steps)
+
+
 def no_none(made):
     return tuple(part for part in made if part is not None)
 

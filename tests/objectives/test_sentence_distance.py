@@ -1,3 +1,4 @@
+import functools
 import random
 from collections import defaultdict
 
@@ -14,16 +15,11 @@ from tests.documents import (
     assert_shares,
     make_documents,
     rows,
-    rows_of_steps,
+    rows_of_maker,
     window_of,
 )
 
-
-def pairs_of_steps(documents, steps, seed=1, **options):
-    window = window_of(documents)
-    return rows_of_steps(
-        lambda step: sentence_distance_pairs(window, seed=(seed, step), **options), steps
-    )
+pairs_of_steps = functools.partial(rows_of_maker, sentence_distance_pairs)
 
 
 class Places:

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import random
 from math import factorial
@@ -10,16 +11,11 @@ from tests.documents import (
     assert_shares,
     make_documents,
     rows,
-    rows_of_steps,
+    rows_of_maker,
     window_of,
 )
 
-
-def rows_at(documents, steps, seed=1, **options):
-    window = window_of(documents)
-    return rows_of_steps(
-        lambda step: reordered_paragraphs(window, seed=(seed, step), **options), steps
-    )
+rows_at = functools.partial(rows_of_maker, reordered_paragraphs)
 
 
 def orders(max_segments):

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.text.vocabulary import SPECIAL_TOKENS, save_vocabulary
+from tests.workers import worker_configs
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = ["the", "a", "cat", "dog", "bird", "sat", "ran", "flew"]
@@ -160,25 +160,16 @@ runpy.run_path({arguments[0]!r}, run_name="__main__")
 
 def start_workers(folder, output, **overrides):
     """Two processes on this machine that train one model together."""
-    sockets = [socket.socket() for _ in range(2)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    workers = [f"localhost:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
     flag_values = pretraining_flags(folder, output, distribution="multi_worker", **overrides)
-    processes = []
-    for index in range(2):
-        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        processes.append(
-            subprocess.Popen(
-                command("recipes/pretrain.py", **flag_values),
-                env={**os.environ, "TF_CONFIG": json.dumps(task)},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+    return [
+        subprocess.Popen(
+            command("recipes/pretrain.py", **flag_values),
+            env={**os.environ, "TF_CONFIG": config},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-    return processes
+        for config in worker_configs()
+    ]
 
 
 def test_when_a_worker_is_killed_both_go_on_to_the_same_weights(folder):

@@ -1,14 +1,14 @@
 """However a batch is cut, over devices, processes or moments, it is one batch."""
 
-import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+
+from tests.workers import worker_configs
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -58,22 +58,10 @@ def found_by_jax(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found_by_workers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts_workers")
-    sockets = [socket.socket() for _ in range(2)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    workers = [f"localhost:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
-
-    def config(index):
-        return json.dumps(
-            {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        )
-
     finish(
         *(
-            start(folder / f"{index}.npz", 1, "multi_worker/1", TF_CONFIG=config(index))
-            for index in range(2)
+            start(folder / f"{index}.npz", 1, "multi_worker/1", TF_CONFIG=config)
+            for index, config in enumerate(worker_configs())
         )
     )
     results = []
