@@ -39,7 +39,12 @@ from keras_bert_impl.data.packing import pack as pack
 from keras_bert_impl.data.packing import truncate_pair as truncate_pair
 from keras_bert_impl.data.phrase_table import PhraseTable as PhraseTable
 from keras_bert_impl.data.phrase_table import read_phrases as read_phrases
+from keras_bert_impl.data.prepared_pretraining import prepare_pretraining as prepare_pretraining
+from keras_bert_impl.data.prepared_pretraining import (
+    prepared_pretraining_dataset as prepared_pretraining_dataset,
+)
 from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
+from keras_bert_impl.data.row_files import RowFiles as RowFiles
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents as pairs_from_documents
 from keras_bert_impl.data.sentence_pairs import texts_from_documents as texts_from_documents
 from keras_bert_impl.data.sources import check_labels as check_labels
@@ -54,6 +59,7 @@ from keras_bert_impl.data.squad import read_squad as read_squad
 from keras_bert_impl.data.squad import squad_inputs as squad_inputs
 from keras_bert_impl.data.squad import squad_training as squad_training
 from keras_bert_impl.data.squad import write_squad_answers as write_squad_answers
+from keras_bert_impl.data.streams import dataset_of_streams as dataset_of_streams
 from keras_bert_impl.data.swag import SwagExamples as SwagExamples
 from keras_bert_impl.data.swag import read_swag as read_swag
 from keras_bert_impl.data.word_alignment import split_words as split_words
@@ -172,6 +178,7 @@ from keras_bert_impl.training.classification_metrics import measure_answers as m
 from keras_bert_impl.training.distribution import distribution_scope as distribution_scope
 from keras_bert_impl.training.distribution import encoder_layout_map as encoder_layout_map
 from keras_bert_impl.training.distribution import is_chief as is_chief
+from keras_bert_impl.training.distribution import worker_position as worker_position
 from keras_bert_impl.training.entity_metrics import EntityScores as EntityScores
 from keras_bert_impl.training.entity_metrics import entity_scores as entity_scores
 from keras_bert_impl.training.entity_metrics import entity_table as entity_table

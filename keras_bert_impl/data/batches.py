@@ -84,6 +84,8 @@ def fill_rows(batch, multiple: int):
     """
 
     def fill(tensor):
+        if tensor.shape[0] is not None and tensor.shape[0] % multiple == 0:
+            return tensor
         missing = -tf.shape(tensor)[0] % multiple
         return tf.pad(tensor, [[0, missing], *[[0, 0]] * (tensor.shape.rank - 1)])
 

@@ -80,17 +80,44 @@ def pretraining_dataset(
     >>> data = pretraining_dataset(documents, tokenizer, sequence_length=16, batch_size=2)
     >>> x, y, sample_weight = next(iter(data))
     """
-    masker = DynamicMasker.for_tokenizer(
-        tokenizer, mask_rate=mask_rate, max_predictions=max_predictions, whole_word=whole_word
+    make_rows = row_maker(
+        tokenizer,
+        sequence_length=sequence_length,
+        next_sentence=next_sentence,
+        short_sequence_probability=short_sequence_probability,
+    )
+    mask = row_masker(
+        tokenizer,
+        mask_rate=mask_rate,
+        max_predictions=max_predictions,
+        whole_word=whole_word,
+        next_sentence=next_sentence,
+        seed=seed,
+    )
+    rows = rows_of_documents(
+        documents,
+        make_rows,
+        window_documents=window_documents,
+        shuffle_buffer=shuffle_buffer,
+        seed=seed,
+        repeat=repeat,
+    )
+    return batches_by_step(
+        rows, mask, batch_size=batch_size, drop_remainder=drop_remainder, start_step=start_step
     )
 
-    def make_rows(window, window_seed):
-        """Strings (documents, sentences) to packed rows (rows, length) and labels (rows,)."""
+
+def row_maker(
+    tokenizer: Any, *, sequence_length: int, next_sentence: bool, short_sequence_probability: float
+):
+    """The function that makes rows of a window of documents, for `rows_of_documents`.
+
+    It gives a dict of token_ids, segment_ids, padding_mask (rows, length), and labels (rows,) int32.
+    """
+
+    def make_rows(window, seed):
         pieces = tokenized(window, tokenizer)  # (documents, sentences, pieces)
-        options = {
-            "short_sequence_probability": short_sequence_probability,
-            "seed": window_seed,
-        }
+        options = {"short_sequence_probability": short_sequence_probability, "seed": seed}
         if next_sentence:
             texts = pairs_from_documents(pieces, max_tokens=sequence_length - 3, **options)
             first, second, label = texts
@@ -105,6 +132,23 @@ def pretraining_dataset(
             pad_to="max_length",
         )
         return packed, label
+
+    return make_rows
+
+
+def row_masker(
+    tokenizer: Any,
+    *,
+    mask_rate: float,
+    max_predictions: int,
+    whole_word: bool,
+    next_sentence: bool,
+    seed: int,
+):
+    """The function of a step and its rows to the batch that `pretraining_dataset` gives."""
+    masker = DynamicMasker.for_tokenizer(
+        tokenizer, mask_rate=mask_rate, max_predictions=max_predictions, whole_word=whole_word
+    )
 
     def mask(step, rows):
         packed, label = rows
@@ -123,14 +167,4 @@ def pretraining_dataset(
         }
         return x, y, weights
 
-    rows = rows_of_documents(
-        documents,
-        make_rows,
-        window_documents=window_documents,
-        shuffle_buffer=shuffle_buffer,
-        seed=seed,
-        repeat=repeat,
-    )
-    return batches_by_step(
-        rows, mask, batch_size=batch_size, drop_remainder=drop_remainder, start_step=start_step
-    )
+    return mask

@@ -87,8 +87,14 @@ def batches_by_step(
         ValueError: for a negative start_step.
     """
     check_start_step(start_step)
-    batches = rows.batch(batch_size, drop_remainder=drop_remainder).enumerate().skip(start_step)
-    return batches.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
+    batches = rows.batch(batch_size, drop_remainder=drop_remainder).skip(start_step)
+    return finished(batches, finish, start_step)
+
+
+def finished(batches: tf.data.Dataset, finish: Callable, start_step: int) -> tf.data.Dataset:
+    """Batches of rows from a step on, each finished by a function of its step and itself."""
+    numbered = batches.enumerate(start_step)
+    return numbered.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
         tf.data.AUTOTUNE
     )
 

@@ -20,10 +20,15 @@ from keras_bert_impl.data.batches import (
     with_known_length,
 )
 from keras_bert_impl.data.batching import POOL_BATCHES, batches_of_like_length
+from keras_bert_impl.data.streams import holds_own_rows, steps_in_a_row
 from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.training.batch_losses import BatchLosses
-from keras_bert_impl.training.distribution import num_replicas, refuse_idle_distribution
+from keras_bert_impl.training.distribution import (
+    num_replicas,
+    refuse_idle_distribution,
+    worker_position,
+)
 from keras_bert_impl.training.optimizers import BertAdamW
 from keras_bert_impl.training.steps import test_step, train_step, whole_batch_loss
 
@@ -293,7 +298,13 @@ class BertTask(keras_hub.models.Task):
             return None
         if self._fills_devices:
             replicas = num_replicas()
+            if holds_own_rows(dataset):
+                keras.distribution.distribution().auto_shard_dataset = False
+                replicas //= worker_position()[1]
             return _map(dataset, lambda *batch: fill_rows(batch, replicas))
+        if holds_own_rows(dataset):
+            # TensorFlow cuts what a machine gives into parts for all machines, one a step.
+            return steps_in_a_row(dataset, worker_position()[1])
         # Of several machines each makes all batches and takes its rows of each. Left to itself
         # TensorFlow gives each machine other files, hence other batches than one machine has.
         options = tf.data.Options()

@@ -74,14 +74,22 @@ def num_replicas() -> int:
     return 1 if distribution is None else int(distribution.num_model_replicas)
 
 
-def is_chief() -> bool:
-    """Whether this process writes files, of the processes that train together: one does."""
+def worker_position() -> tuple[int, int]:
+    """Which of the processes that train together this is, from 0, and how many they are."""
     if keras.backend.backend() == "jax":
         import jax
 
-        return jax.process_index() == 0
-    config = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
-    return config.get("type", "worker") == "chief" or int(config.get("index", 0)) == 0
+        return jax.process_index(), jax.process_count()
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    cluster, task = config.get("cluster", {}), config.get("task", {})
+    chiefs, workers = len(cluster.get("chief", [])), len(cluster.get("worker", []))
+    index = int(task.get("index", 0))
+    return index if task.get("type") == "chief" else chiefs + index, max(1, chiefs + workers)
+
+
+def is_chief() -> bool:
+    """Whether this process writes files, of the processes that train together: one does."""
+    return worker_position()[0] == 0
 
 
 def refuse_idle_distribution() -> None:

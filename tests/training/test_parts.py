@@ -1,5 +1,6 @@
 """However a batch is cut, over devices, processes or moments, it is one batch."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -32,7 +33,7 @@ def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     arrays = {}
     for devices, runs in (
-        (2, ["none/1", "none/3", "mirrored/1", "mirrored/3"]),
+        (2, ["none/1", "none/3", "mirrored/1", "mirrored/3", "none/streams"]),
         (4, ["mirrored/1"]),
     ):
         finish(start(folder / "found.npz", devices, *runs))
@@ -41,31 +42,55 @@ def found(tmp_path_factory):
     return arrays
 
 
+def under_jax(num_devices):
+    return {
+        "KERAS_BACKEND": "jax",
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={num_devices}",
+    }
+
+
 @pytest.fixture(scope="module")
 def found_by_jax(tmp_path_factory):
     path = tmp_path_factory.mktemp("parts_jax") / "found.npz"
-    environment = {
-        "KERAS_BACKEND": "jax",
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
-    }
-    runs = ["none/1", "mirrored/3", "model_parallel/1"]
-    finish(start(path, 4, *runs, **environment))
+    runs = ["none/1", "mirrored/3", "model_parallel/1", "none/streams"]
+    finish(start(path, 4, *runs, **under_jax(4)))
     with np.load(path) as file:
         return dict(file)
 
 
 @pytest.fixture(scope="module")
+def found_by_jax_workers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts_jax_workers")
+    address = json.loads(worker_configs()[0])["cluster"]["worker"][0]
+    workers = [
+        start(
+            folder / f"{index}.npz",
+            2,
+            "mirrored/streams",
+            JAX_WORKER=f"{address}/{index}",
+            **under_jax(2),
+        )
+        for index in range(2)
+    ]
+    return finished(folder, workers)
+
+
+@pytest.fixture(scope="module")
 def found_by_workers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts_workers")
-    finish(
-        *(
-            start(folder / f"{index}.npz", 1, "multi_worker/1", TF_CONFIG=config)
-            for index, config in enumerate(worker_configs())
-        )
-    )
+    runs = ["multi_worker/1", "multi_worker/streams"]
+    workers = [
+        start(folder / f"{index}.npz", 1, *runs, TF_CONFIG=config)
+        for index, config in enumerate(worker_configs())
+    ]
+    return finished(folder, workers)
+
+
+def finished(folder, workers):
+    finish(*workers)
     results = []
-    for index in range(2):
+    for index in range(len(workers)):
         with np.load(folder / f"{index}.npz") as file:
             results.append(dict(file))
     return results
@@ -73,7 +98,8 @@ def found_by_workers(tmp_path_factory):
 
 def check_equal(found, way, expected, way_expected, tolerance):
     names = [name.removeprefix(way) for name in found if name.startswith(way)]
-    assert {name.split("/")[1] for name in names} == {"weight", "fit", "evaluate", "predict"}
+    kinds = {"weight", "fit"} if "streams" in way else {"weight", "fit", "evaluate", "predict"}
+    assert {name.split("/")[1] for name in names} == kinds
     for name in names:
         # Logits amplify what weights differ by.
         atol = 10 * tolerance if "/predict/" in name else tolerance
@@ -103,3 +129,15 @@ def test_parts_are_one_batch_under_jax(found_by_jax, way, tolerance):
 @pytest.mark.parametrize("worker", [0, 1])
 def test_two_processes_are_one(found, found_by_workers, worker):
     check_equal(found_by_workers[worker], "multi_worker/1", found, "2/none/1", 1e-6)
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_workers_with_rows_of_their_own_are_one(found, found_by_workers, worker):
+    way = "multi_worker/streams"
+    check_equal(found_by_workers[worker], way, found, "2/none/streams", 1e-6)
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_workers_of_jax_are_one(found_by_jax, found_by_jax_workers, worker):
+    way = "mirrored/streams"
+    check_equal(found_by_jax_workers[worker], way, found_by_jax, "none/streams", 2e-6)
