@@ -151,8 +151,9 @@ def objectives_dataset(
 
         # By name, so that one more objective leaves the others' rows as they are.
         name = "" if maker is None else maker.name
+        own = None if maker is None else maker.documents
         rows = rows_of_documents(
-            documents,
+            documents if own is None else own,
             make_rows,
             window_documents=window_documents,
             shuffle_buffer=shuffle_buffer,
