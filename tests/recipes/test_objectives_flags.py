@@ -1,17 +1,11 @@
 """What pretrain.py is told to train for, by flags."""
 
-import pathlib
-import sys
-
 import pytest
 from absl import app, flags
 from absl.testing import flagsaver
 
+from recipes import objectives_flags
 from tests import small
-
-sys.path.append(str(pathlib.Path(__file__).parents[2] / "recipes"))
-
-import objectives_flags  # noqa: E402
 
 FLAGS = flags.FLAGS
 if not FLAGS.is_parsed():
