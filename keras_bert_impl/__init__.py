@@ -33,6 +33,7 @@ from keras_bert_impl.data.glue import write_glue_submission as write_glue_submis
 from keras_bert_impl.data.glue_tasks import GLUE_TASKS as GLUE_TASKS
 from keras_bert_impl.data.glue_tasks import GlueTask as GlueTask
 from keras_bert_impl.data.glue_tasks import glue_task as glue_task
+from keras_bert_impl.data.masking import UNITS as UNITS
 from keras_bert_impl.data.masking import DynamicMasker as DynamicMasker
 from keras_bert_impl.data.next_tokens import next_tokens as next_tokens
 from keras_bert_impl.data.packing import pack as pack
@@ -76,6 +77,7 @@ from keras_bert_impl.objectives.base import TokenObjective as TokenObjective
 from keras_bert_impl.objectives.capitalization import Capitalization as Capitalization
 from keras_bert_impl.objectives.capitalization import capitalized_pieces as capitalized_pieces
 from keras_bert_impl.objectives.dataset import objectives_dataset as objectives_dataset
+from keras_bert_impl.objectives.dataset import side_by_side as side_by_side
 from keras_bert_impl.objectives.discourse_relation import CONNECTIVES as CONNECTIVES
 from keras_bert_impl.objectives.discourse_relation import DiscourseRelation as DiscourseRelation
 from keras_bert_impl.objectives.discourse_relation import discourse_pairs as discourse_pairs

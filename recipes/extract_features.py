@@ -87,6 +87,8 @@ def main(_):
         for start in tqdm.trange(0, num_texts, _BATCH_SIZE.value, unit="batch"):
             batch = list(itertools.islice(texts, _BATCH_SIZE.value))
             rows = pack_texts(batch, tokenizer)
+            if embedder.backbone.num_tasks:
+                rows["task_ids"] = np.zeros((len(batch), 1), "int32")
             found = model.predict_on_batch(rows)
             if _MATRIX.value:
                 matrix[start : start + len(batch)] = found["vector"]

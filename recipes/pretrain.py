@@ -6,7 +6,7 @@ r"""Pretrain BERT on text of your own: masked LM and next sentence (paper, secti
 The text has one sentence a line and a blank line between documents. A vocabulary is trained by
 tools/build_vocabulary.py. Run the same command again and it goes on where it stopped, to the same
 weights; --init_from is another thing: a new run, at step 0, from weights that are there. SIGTERM
-saves the state and exits with 75.
+saves the state and exits with 75. What it is trained for: flags of objectives_flags.py.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import objectives_flags
 import tensorflow as tf
 from absl import app, flags
 
@@ -44,17 +45,11 @@ _SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each 
 
 _MASK_RATE = flags.DEFINE_float("mask_rate", 0.15, "Share of tokens to predict.")
 _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions", 20, "Most predictions a row.")
-_WHOLE_WORD = flags.DEFINE_bool("whole_word", False, "Mask all pieces of a word together.")
-
-_OBJECTIVES = flags.DEFINE_list(
-    "objectives",
-    ["masked_lm", "next_sentence"],
-    f"What to train for, side by side; of {', '.join(kbi.OBJECTIVES)}. Those that make rows take "
-    "turns, a batch each.",
-)
 
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows of each step, over all devices.")
-_NUM_STEPS = flags.DEFINE_integer("num_steps", 1_000_000, "Steps of the whole run.")
+_NUM_STEPS = flags.DEFINE_integer(
+    "num_steps", 1_000_000, "Steps of the whole run; with --task_steps by default their sum."
+)
 _WARMUP = flags.DEFINE_float("warmup", 0.01, "Share of steps with rising learning rate.")
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 _BETA_2 = flags.DEFINE_float("beta_2", 0.999, "Of Adam; short runs take less.")
@@ -99,29 +94,27 @@ def main(_):
     else:
         tokenizer = kbi.BertTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
     documents = kbi.read_documents(_INPUT.value)
-    examples: dict[str, Any] = {
-        "sequence_length": _SEQUENCE_LENGTH.value,
-        "batch_size": _BATCH_SIZE.value,
+    masking: dict[str, Any] = {
         "mask_rate": _MASK_RATE.value,
         "max_predictions": _MAX_PREDICTIONS.value,
-        "whole_word": _WHOLE_WORD.value,
     }
-    objectives = chosen_objectives()
+    whole_word = objectives_flags.mask_unit() == "whole_word"
+    rows: dict[str, Any] = {
+        "sequence_length": _SEQUENCE_LENGTH.value,
+        "batch_size": _BATCH_SIZE.value,
+    }
+    objectives = objectives_flags.chosen_objectives(tokenizer, masking)
+    tasks = objectives_flags.chosen_schedule(objectives)
+    num_tasks = objectives_flags.num_tasks(objectives)
+    num_steps = objectives_flags.num_steps(_NUM_STEPS, tasks)
 
-    def batches(documents, start_step=0):
+    def batches(documents, start_step=0, tasks=tasks):
+        options = {**rows, "seed": _SEED.value, "start_step": start_step}
         if objectives is None:
-            return kbi.pretraining_dataset(
-                documents, tokenizer, seed=_SEED.value, start_step=start_step, **examples
-            )
-        return kbi.objectives_dataset(
-            documents,
-            tokenizer,
-            objectives,
-            sequence_length=_SEQUENCE_LENGTH.value,
-            batch_size=_BATCH_SIZE.value,
-            seed=_SEED.value,
-            start_step=start_step,
-        )
+            options |= {**masking, "whole_word": whole_word}
+            return kbi.pretraining_dataset(documents, tokenizer, **options)
+        options |= {"schedule": tasks, "task_embeddings": num_tasks > 0}
+        return kbi.objectives_dataset(documents, tokenizer, objectives, **options)
 
     overrides: dict[str, Any] = {
         "num_layers": _NUM_LAYERS.value,
@@ -137,6 +130,8 @@ def main(_):
             pretrainer.preprocessor = None  # the dataset below holds ids
         elif _INIT_FROM.value is not None:  # heads of other objectives begin with random weights
             backbone = kbi.BertBackbone.from_preset(_INIT_FROM.value)
+            if num_tasks > backbone.num_tasks:
+                backbone = kbi.resize(backbone, num_tasks=num_tasks)
             pretrainer = kbi.BertPretrainer(backbone, objectives=objectives)
         else:
             backbone = kbi.BertBackbone.from_size(
@@ -144,11 +139,12 @@ def main(_):
                 tokenizer.vocabulary_size(),
                 dropout=_DROPOUT.value,
                 max_sequence_length=max(512, _SEQUENCE_LENGTH.value),
+                num_tasks=num_tasks,
                 **overrides,
             )
             pretrainer = kbi.BertPretrainer(backbone, objectives=objectives)
         schedule = kbi.WarmupLinearDecay(
-            _LEARNING_RATE.value, _NUM_STEPS.value, round(_WARMUP.value * _NUM_STEPS.value)
+            _LEARNING_RATE.value, num_steps, round(_WARMUP.value * num_steps)
         )
         pretrainer.compile(
             optimizer=kbi.BertAdamW(schedule, beta_2=_BETA_2.value),
@@ -156,24 +152,28 @@ def main(_):
         )
 
         # What the saved state's continuation depends on.
+        # States of models without tasks are older than the number of these.
+        config = pretrainer.backbone.get_config().items()
+        config = {k: v for k, v in config if k != "name" and (k, v) != ("num_tasks", 0)}
         settings = {
-            **examples,
+            **rows,
+            **masking,
+            "whole_word": whole_word,
             "input": [kbi.file_fingerprint(path) for path in _INPUT.value],
             "vocabulary": tokenizer.fingerprint(),
             "init_from": _INIT_FROM.value,
-            "backbone": {k: v for k, v in pretrainer.backbone.get_config().items() if k != "name"},
+            "backbone": config,
             "beta_2": _BETA_2.value,
             "accumulation_steps": _ACCUMULATION.value,
             "seed": _SEED.value,
             "precision": precision,
+            **objectives_flags.settings(objectives, tasks),
         }
-        if objectives is not None:  # the default pair's states are older than this setting
-            settings["objectives"] = {o.name: o.get_config() for o in objectives}
         step = kbi.fit_steps(
             pretrainer,
             lambda step: batches(documents, step),
-            num_steps=_NUM_STEPS.value,
-            epoch_steps=min(_EPOCH_STEPS.value, _NUM_STEPS.value),
+            num_steps=num_steps,
+            epoch_steps=min(_EPOCH_STEPS.value, num_steps),
             folder=output,
             settings=settings,
             changeable={"schedule": schedule.get_config()},
@@ -183,21 +183,24 @@ def main(_):
             callbacks=[keras.callbacks.TensorBoard(output / "curves")] * _TENSORBOARD.value,
         )
         if step:
-            print(f"Went on after step {step} of {_NUM_STEPS.value}.")
+            print(f"Went on after step {step} of {num_steps}.")
         metrics = {}
         if _HELD_OUT.value:
             print("Measuring on held-out text")
-            held_out = batches(kbi.read_documents(_HELD_OUT.value)).take(_HELD_OUT_STEPS.value)
+            measured, not_measured = objectives_flags.held_out_schedule(objectives)
+            held_out = batches(kbi.read_documents(_HELD_OUT.value), tasks=measured)
+            held_out = held_out.take(_HELD_OUT_STEPS.value)
             metrics = pretrainer.evaluate(held_out, return_dict=True)
+            for name in not_measured:
+                metrics = {k: v for k, v in metrics.items() if not k.startswith(f"{name}_")}
     if not kbi.is_chief():
         return
 
     pretrainer.preprocessor = kbi.BertPretrainerPreprocessor(
         tokenizer,
         sequence_length=_SEQUENCE_LENGTH.value,
-        mask_rate=_MASK_RATE.value,
-        max_predictions=_MAX_PREDICTIONS.value,
-        whole_word=_WHOLE_WORD.value,
+        whole_word=whole_word,
+        **masking,
     )
     pretrainer.save_to_preset(str(output / "model"))
     if _HELD_OUT.value:
@@ -208,30 +211,10 @@ def main(_):
         # Tokens that are not padding, over the whole run.
         first = batches(documents).take(50).as_numpy_iterator()
         sample = [x["padding_mask"].sum() for x, *_ in first]
-        metrics["tokens"] = float(np.mean(sample)) * _NUM_STEPS.value
+        metrics["tokens"] = float(np.mean(sample)) * num_steps
         text = json.dumps(metrics, indent=2)
         (output / "metrics.json").write_text(text)
         print(text)
-
-
-def chosen_objectives():
-    """The flags' objectives, or None for the default pair, which has a dataset of its own."""
-    if _OBJECTIVES.value == _OBJECTIVES.default:
-        return None
-    unknown = [name for name in _OBJECTIVES.value if name not in kbi.OBJECTIVES]
-    if unknown:
-        raise app.UsageError(
-            f"Unknown objectives {', '.join(unknown)}. There are {', '.join(kbi.OBJECTIVES)}."
-        )
-    masking: dict[str, Any] = {
-        "mask_rate": _MASK_RATE.value,
-        "max_predictions": _MAX_PREDICTIONS.value,
-        "unit": "whole_word" if _WHOLE_WORD.value else "piece",
-    }
-    return [
-        kbi.OBJECTIVES[name](**(masking if name == "masked_lm" else {}))
-        for name in _OBJECTIVES.value
-    ]
 
 
 def token_counts(documents, tokenizer):

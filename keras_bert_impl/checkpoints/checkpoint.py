@@ -11,7 +11,9 @@ import numpy as np
 
 from keras_bert_impl.checkpoints.parts import (
     POOLER,
+    SEGMENTS,
     SIZED_HEADS,
+    TASKS,
     CheckpointError,
     Tensor,
     head_of,
@@ -113,6 +115,28 @@ def check_bidirectional(checkpoint: Checkpoint) -> None:
         )
 
 
+def with_one_task(checkpoint: Checkpoint) -> Checkpoint:
+    """The same model for rows of task 0, without a task table, which other packages' BERT lacks.
+
+    Each token has one segment's vector and one task's, so task 0's goes into the segments'.
+    """
+    if TASKS not in checkpoint.tensors:
+        return checkpoint
+    tensors = dict(checkpoint.tensors)
+    tasks = tensors.pop(TASKS)
+    segments = tensors[SEGMENTS]
+    tensors[SEGMENTS] = segments.relaid(segments.shape, lambda table: table + tasks.read()[:1])
+    if tasks.shape[0] > 1:
+        warn(
+            f"{checkpoint.source} has vectors of {tasks.shape[0]} tasks. Without a task table that "
+            "of task 0 alone is kept, as part of the segments' vectors; the others are left out. "
+            "save_to_preset() keeps all."
+        )
+    return dataclasses.replace(
+        checkpoint, config={**checkpoint.config, "num_tasks": 0}, tensors=tensors
+    )
+
+
 def of_model(model, with_unused: bool = False) -> Checkpoint:
     """A model of ours as a checkpoint, to be written in another format.
 
@@ -161,7 +185,8 @@ class LoadReport:
     Attributes:
         source: str. The checkpoint.
         loaded: part to the name it has in the checkpoint.
-        newly_initialized: parts that the checkpoint lacks and that are random now.
+        newly_initialized: parts that the checkpoint lacks and that are random now, or zeros
+            (a task table).
         left_over: names in the checkpoint that the model has no place for.
     """
 
@@ -187,7 +212,7 @@ def load_into(model, checkpoint: Checkpoint, init_missing: bool = False) -> Load
         checkpoint: an opened checkpoint.
         init_missing: bool. Let a head or pooler that the checkpoint lacks keep its random
             start. What the model's outputs do not depend on (a masked LM's pooler) needs no
-            leave.
+            leave, and nor does a task table: zeros, so that the outputs are the checkpoint's.
 
     Returns:
         A `LoadReport`.
@@ -210,16 +235,19 @@ def load_into(model, checkpoint: Checkpoint, init_missing: bool = False) -> Load
             f"{hint if head_of(part) in SIZED_HEADS else ''}."
         )
     missing = [part for part in places if part not in present]
-    random = [part for part in missing if head_of(part) != POOLER or uses_pooler(model)]
+    unused = [] if uses_pooler(model) else [part for part in missing if head_of(part) == POOLER]
+    random = [part for part in missing if part not in (*unused, TASKS)]
     _check_missing(model, checkpoint, random, init_missing)
     for part, tensor in present.items():
         places[part].assign(_finite(tensor))
-    unused = [tensor.name for p, tensor in checkpoint.tensors.items() if p not in present]
+    if TASKS in missing:
+        places[TASKS].assign(np.zeros(places[TASKS].shape, "float32"))
+    no_place = [tensor.name for p, tensor in checkpoint.tensors.items() if p not in present]
     report = LoadReport(
         checkpoint.source,
         {part: tensor.name for part, tensor in present.items()},
         tuple(missing),
-        (*unused, *checkpoint.left_over),
+        (*no_place, *checkpoint.left_over),
     )
     logger.log(logging.WARNING if random else logging.INFO, "%s", report)
     return report

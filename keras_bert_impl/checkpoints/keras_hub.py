@@ -19,6 +19,7 @@ from keras_bert_impl.checkpoints.checkpoint import (
     check_bidirectional,
     of_model,
     warn,
+    with_one_task,
 )
 from keras_bert_impl.checkpoints.hugging_face_config import read_json
 from keras_bert_impl.checkpoints.parts import CheckpointError, Tensor
@@ -175,6 +176,7 @@ def to_keras_hub(source):
     """
     checkpoint = source if isinstance(source, Checkpoint) else of_model(source)
     check_bidirectional(checkpoint)
+    checkpoint = with_one_task(checkpoint)
     config = checkpoint.config
     _warn_of_differences(checkpoint)
     backbone = keras_hub.models.BertBackbone(**{name: config[name] for name in _SIZES})

@@ -16,6 +16,7 @@ from keras_bert_impl.checkpoints.checkpoint import (
     files_of_tokenizer,
     load_into,
     of_model,
+    with_one_task,
 )
 from keras_bert_impl.checkpoints.hugging_face_config import read_json
 from keras_bert_impl.checkpoints.locations import local_folder
@@ -35,6 +36,8 @@ WRITERS = {
     GOOGLE: google.write_google,
     KERAS_HUB: keras_hub_format.write_keras_hub,
 }
+
+_OF_THE_BACKBONE = ("dtype", "activation", "causal", "num_tasks")
 
 
 def recognize(folder: str | os.PathLike) -> str:
@@ -204,7 +207,7 @@ def save_checkpoint(source, folder: str | os.PathLike, format: str) -> list[str]
         raise ValueError(f"Unknown format {format!r}. Choose one of {', '.join(WRITERS)}.")
     checkpoint = source if isinstance(source, Checkpoint) else of_model(source)
     check_bidirectional(checkpoint)
-    return WRITERS[format](checkpoint, folder)
+    return WRITERS[format](with_one_task(checkpoint), folder)
 
 
 def is_foreign(cls, preset) -> bool:
@@ -239,9 +242,9 @@ def from_preset(
         init_missing: bool. Let a head or pooler that the checkpoint lacks start from random
             weights; otherwise that is an error.
         lowercase: bool, optional. Overrides what the checkpoint says or lets guess about casing.
-        **kwargs: arguments of the class, and `dtype`, `activation` and `causal` of the backbone. A
-            task's `preprocessor` may be given, or None; its arguments, such as `sequence_length`,
-            go to the one that is made otherwise.
+        **kwargs: arguments of the class, and `dtype`, `activation`, `causal` and `num_tasks` of the
+            backbone. A task's `preprocessor` may be given, or None; its arguments, such as
+            `sequence_length`, go to the one that is made otherwise.
 
     Returns:
         The model. Its `load_report` names what was loaded, newly initialized and left over.
@@ -268,9 +271,7 @@ def build(cls, checkpoint: Checkpoint, kwargs: dict):
     if issubclass(cls, keras_hub.models.Backbone):
         return cls(**{**checkpoint.config, **kwargs})
     kwargs = dict(kwargs)
-    overrides = {
-        name: kwargs.pop(name) for name in ("dtype", "activation", "causal") if name in kwargs
-    }
+    overrides = {name: kwargs.pop(name) for name in _OF_THE_BACKBONE if name in kwargs}
     given = kwargs.pop("backbone", None)
     backbone = given or cls.backbone_cls(**{**checkpoint.config, **overrides})
     options = pop_options(cls.preprocessor_cls, kwargs)

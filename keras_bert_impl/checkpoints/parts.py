@@ -10,6 +10,9 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+SEGMENTS = "embeddings/segment"
+# Of models with task embeddings; no other package's format has a place for it.
+TASKS = "embeddings/task"
 POOLER = "pooler"
 MASKED_LM = "masked_lm"
 NEXT_SENTENCE = "next_sentence"
@@ -61,7 +64,7 @@ class Tensor(NamedTuple):
 
 
 def encoder_shapes(config: Mapping) -> dict[str, tuple[int, ...]]:
-    """The parts of an encoder without its pooler, with their shapes.
+    """The parts of an encoder without its pooler, with their shapes; not `TASKS`.
 
     Args:
         config: the arguments of `BertBackbone`.
@@ -70,7 +73,7 @@ def encoder_shapes(config: Mapping) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {
         "embeddings/token": (config["vocabulary_size"], hidden),
         "embeddings/position": (config["max_sequence_length"], hidden),
-        "embeddings/segment": (config["num_segments"], hidden),
+        SEGMENTS: (config["num_segments"], hidden),
         **_norm("embeddings/layer_norm", hidden),
     }
     for i in range(config["num_layers"]):
@@ -184,6 +187,8 @@ def _encoder_slots(backbone) -> Iterator[tuple[str, Slot]]:
     tables = backbone.embeddings
     for name in ("token", "position", "segment"):
         yield f"embeddings/{name}", Slot(getattr(tables, f"{name}_embedding").embeddings)
+    if tables.task_embedding is not None:
+        yield TASKS, Slot(tables.task_embedding.embeddings)
     yield from _norm_slots("embeddings/layer_norm", tables.layer_norm)
     hidden = backbone.hidden_dim
     for i, layer in enumerate(backbone.encoder_layers):

@@ -1,4 +1,4 @@
-"""Other sizes of the same model: more tokens, more positions, a table padded for the hardware."""
+"""Other sizes of the same model: more tokens, positions or tasks, a table padded for the hardware."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,8 +12,9 @@ from keras_bert_impl.checkpoints.checkpoint import (
     files_of_tokenizer,
     load_into,
     of_model,
+    with_one_task,
 )
-from keras_bert_impl.checkpoints.parts import CheckpointError, Tensor
+from keras_bert_impl.checkpoints.parts import TASKS, CheckpointError, Tensor
 from keras_bert_impl.text.vocabulary import CONTINUATION, UNK_TOKEN
 
 TABLE = "embeddings/token"
@@ -31,8 +32,9 @@ def resize(
     position_method: str = "interpolate",
     pad_vocabulary_to: int | None = None,
     tokenizer=None,
+    num_tasks: int | None = None,
 ):
-    """The same model with more tokens, another position table or a padded token table.
+    """The same model with more tokens, other positions, a padded token table or other tasks.
 
     Args:
         model: a `BertBackbone` or a task on one. It stays as it is.
@@ -40,12 +42,13 @@ def resize(
         max_sequence_length, position_method: as in `resize_positions`.
         pad_vocabulary_to: as the multiple in `pad_vocabulary`.
         tokenizer: a `BertTokenizer`; needed for new tokens where the model has no preprocessor.
+        num_tasks: as in `resize_tasks`.
 
     Returns:
         A new model of the same class. A task's preprocessor has the longer vocabulary.
 
     Raises:
-        ValueError: as the three functions.
+        ValueError: as the four functions.
 
     Example:
 
@@ -60,6 +63,8 @@ def resize(
         checkpoint = resize_positions(checkpoint, max_sequence_length, position_method)
     if pad_vocabulary_to is not None:
         checkpoint = pad_vocabulary(checkpoint, pad_vocabulary_to)
+    if num_tasks is not None:
+        checkpoint = resize_tasks(checkpoint, num_tasks)
     kwargs: dict = {"dtype": model.dtype_policy}
     if hasattr(model, "backbone"):
         kwargs = {"dtype": model.backbone.dtype_policy, "preprocessor": None}
@@ -213,6 +218,41 @@ def resize_positions(
         return ((1 - share) * old[low] + share * old[high]).astype("float32")
 
     return _changed(checkpoint, {POSITIONS: fill}, length=length)
+
+
+def resize_tasks(checkpoint: Checkpoint, num_tasks: int) -> Checkpoint:
+    """A task table of another length, for pretraining that goes on with more tasks.
+
+    Args:
+        checkpoint: an opened checkpoint, with or without a task table.
+        num_tasks: int. Rows of the new table. A new row is zeros, so that the outputs for its task
+            are those without a table. A shorter table keeps the first rows; 0 takes task 0's
+            vector into the segments', as in files of other packages.
+
+    Returns:
+        A new `Checkpoint`.
+
+    Raises:
+        ValueError: for a negative number.
+    """
+    if num_tasks < 0:
+        raise ValueError(f"num_tasks={num_tasks}: expected 0 or more.")
+    if num_tasks == 0:
+        return with_one_task(checkpoint)
+    new = dataclasses.replace(checkpoint, config={**checkpoint.config, "num_tasks": num_tasks})
+    if TASKS in checkpoint.tensors:  # otherwise the model's table begins with zeros
+
+        def resized(old: np.ndarray) -> np.ndarray:
+            rows = np.zeros((num_tasks, old.shape[1]), "float32")
+            rows[: len(old)] = old[:num_tasks]
+            return rows
+
+        table = checkpoint.tensors[TASKS]
+        new.tensors = {
+            **checkpoint.tensors,
+            TASKS: table.relaid((num_tasks, table.shape[1]), resized),
+        }
+    return new
 
 
 def _changed(checkpoint, changes, rows=None, length=None) -> Checkpoint:

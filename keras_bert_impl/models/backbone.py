@@ -4,7 +4,7 @@ import keras
 import keras_hub
 
 from keras_bert_impl.layers.attention import CausalMask, make_attention_mask
-from keras_bert_impl.layers.embeddings import BertEmbeddings
+from keras_bert_impl.layers.embeddings import BertEmbeddings, with_task_ids
 from keras_bert_impl.layers.encoder_layer import BertEncoderLayer
 from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, LAYER_NORM_EPSILON
 from keras_bert_impl.layers.pooler import BertPooler
@@ -45,6 +45,8 @@ class BertBackbone(keras_hub.models.Backbone):
             start from.
         causal: bool. Position i sees positions 0 to i alone. The first then sees only itself, so
             `pooled_output` says nothing of the text.
+        num_tasks: int. Pretraining tasks that have a vector each, added to all tokens of a row
+            (ERNIE 2.0, Sun et al. 2019, section 4.1). Default 0: none, as in BERT.
         dtype: str or `keras.DTypePolicy`. Softmax and layer norm are computed in float32
             at least, whatever is chosen.
 
@@ -52,6 +54,8 @@ class BertBackbone(keras_hub.models.Backbone):
         token_ids: (batch, length) int32.
         segment_ids: (batch, length) int32.
         padding_mask: (batch, length) bool, true on real tokens.
+        task_ids: (batch, 1) int32, with `num_tasks` above 0 only. May be left out: then all rows
+            are of task 0.
 
     Outputs, a dict:
         sequence_output: (batch, length, hidden_dim).
@@ -85,6 +89,7 @@ class BertBackbone(keras_hub.models.Backbone):
         layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         initializer_range: float = INITIALIZER_RANGE,
         causal: bool = False,
+        num_tasks: int = 0,
         dtype=None,
         **kwargs,
     ):
@@ -115,6 +120,7 @@ class BertBackbone(keras_hub.models.Backbone):
             dropout=dropout,
             layer_norm_epsilon=layer_norm_epsilon,
             initializer_range=initializer_range,
+            num_tasks=num_tasks,
             dtype=dtype,
             name="embeddings",
         )
@@ -141,7 +147,11 @@ class BertBackbone(keras_hub.models.Backbone):
             "segment_ids": keras.Input((None,), dtype="int32", name="segment_ids"),
             "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
         }
-        x = self.embeddings(inputs["token_ids"], inputs["segment_ids"])
+        if num_tasks:
+            inputs["task_ids"] = keras.Input((1,), dtype="int32", name="task_ids")
+        x = self.embeddings(
+            inputs["token_ids"], inputs["segment_ids"], task_ids=inputs.get("task_ids")
+        )
         make_mask = CausalMask(name="causal_mask") if causal else make_attention_mask
         mask = make_mask(inputs["padding_mask"])
         for layer in self.encoder_layers:
@@ -167,6 +177,10 @@ class BertBackbone(keras_hub.models.Backbone):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.causal = causal
+        self.num_tasks = num_tasks
+
+    def __call__(self, inputs, *args, **kwargs):
+        return super().__call__(with_task_ids(self, inputs), *args, **kwargs)
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **overrides) -> "BertBackbone":
@@ -243,4 +257,5 @@ class BertBackbone(keras_hub.models.Backbone):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "causal": self.causal,
+            "num_tasks": self.num_tasks,
         }

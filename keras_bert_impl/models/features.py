@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from keras_bert_impl.layers.embeddings import with_task_ids
 from keras_bert_impl.layers.scalar_mix import ScalarMix
 
 # The rows of the paper's table 7, the weighted sum as ELMo's.
@@ -138,6 +139,9 @@ class BertFeatures(keras.Model):
         super().__init__(inputs=backbone.input, outputs=outputs, **kwargs)
         self.backbone = backbone
         self.features = features
+
+    def __call__(self, inputs, *args, **kwargs):
+        return super().__call__(with_task_ids(self, inputs), *args, **kwargs)
 
     @property
     def scalar_mix(self) -> ScalarMix:

@@ -21,6 +21,7 @@ from keras_bert_impl.data.batches import (
 )
 from keras_bert_impl.data.batching import POOL_BATCHES, batches_of_like_length
 from keras_bert_impl.data.streams import holds_own_rows, steps_in_a_row
+from keras_bert_impl.layers.embeddings import with_task_ids
 from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.training.batch_losses import BatchLosses
@@ -44,6 +45,9 @@ class BertTask(keras_hub.models.Task):
 
     Ids outside the token table, rows longer than the position table and labels outside the
     head's range raise an error that names the row, before any step is taken.
+
+    On a backbone with `num_tasks` prepared ids may bring `task_ids`, (rows, 1); rows without, and
+    raw text, are of task 0.
     """
 
     # Subclasses: the name under which checkpoints know the dense layer `output_dense`.
@@ -66,6 +70,9 @@ class BertTask(keras_hub.models.Task):
                 "with causal=True has seen nothing but itself. Use BertCausalClassifier, or a "
                 "backbone with causal=False."
             )
+
+    def __call__(self, inputs, *args, **kwargs):
+        return super().__call__(with_task_ids(self, inputs), *args, **kwargs)
 
     def _check_vocabulary(self) -> None:
         """Raise if the tokenizer could make ids that the token table has no row for."""
@@ -443,6 +450,7 @@ class BertTask(keras_hub.models.Task):
         return {
             "token_ids": self.backbone.vocabulary_size,
             "segment_ids": self.backbone.num_segments,
+            **({"task_ids": self.backbone.num_tasks} if self.backbone.num_tasks else {}),
         }
 
     def serve(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -3,6 +3,7 @@
 base.py                     what an objective is: rows or marks, head, loss, metrics, weight
 table.py                    all of them by name
 dataset.py                  documents to batches of several
+given_rows.py               rows of a file instead of documents' own
 schedule.py                 which are trained at which step: continual, multi-task, sequential
 
 masked_lm.py                which tokens were hidden? (BERT, ERNIE 1.0)

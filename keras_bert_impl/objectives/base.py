@@ -76,6 +76,8 @@ class TextObjective(Objective):
     """Asks for the class of a row, by a dense layer on the pooler's vector."""
 
     num_classes: int
+    # Subclasses: a dataset of documents to make rows of instead of those it is trained with.
+    documents: tf.data.Dataset | None = None
 
     def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
         """The rows of a window of documents.

@@ -41,6 +41,7 @@ def objectives_dataset(
     repeat: bool = True,
     drop_remainder: bool = True,
     start_step: int = 0,
+    task_embeddings: bool = False,
 ) -> tf.data.Dataset:
     """Batches for `BertPretrainer(backbone, objectives=objectives)`.
 
@@ -59,11 +60,15 @@ def objectives_dataset(
             maker after another: for evaluation, without a schedule.
         drop_remainder: bool. True drops last, smaller batches, so that shapes are static.
         start_step: int. Batches to leave out at the beginning, for a resumed run.
+        task_embeddings: bool. Whether x has `task_ids`, for a backbone with
+            `num_tasks=len(objectives)`. The id of a task is the place among the objectives of the
+            one that makes its rows, or, where none does, of the task's first.
 
     Returns:
         A dataset of `(x, y, sample_weight)`:
         x: dict of token_ids, segment_ids (batch, length) int32, padding_mask (batch, length)
-            bool; with a masked LM also mask_positions (batch, slots) int32.
+            bool; with a masked LM also mask_positions (batch, slots) int32, with task embeddings
+            task_ids (batch, 1) int32.
         y: dict by name of objective: int32 (batch,) of texts, (batch, length) of tokens,
             (batch, slots) of the masked LM. Labels without weight are 0 or anything.
         sample_weight: dict of float32 of the same shapes, 0 in batches of other tasks.
@@ -88,9 +93,14 @@ def objectives_dataset(
     if schedule is not None and not repeat:
         raise ValueError("repeat=False gives all rows once, whatever the schedule: leave it out.")
     schedule = schedule or side_by_side(objectives)
-    makers = [_maker(task.objectives, objectives) for task in schedule.tasks]  # by task
+    named = {objective.name: objective for objective in objectives}
+    makers = [_maker(task.objectives, named) for task in schedule.tasks]  # by task
     streams = list(dict.fromkeys(makers))
     stream_of_task = [streams.index(maker) for maker in makers]
+    task_ids = [
+        objectives.index(maker or named[task.objectives[0]])
+        for task, maker in zip(schedule.tasks, makers, strict=True)
+    ]
     token_objectives = [o for o in objectives if isinstance(o, TokenObjective)]
     widths = [o.num_bits(sequence_length) for o in token_objectives]
     room = room_for_bits(tokenizer.vocabulary_size())
@@ -141,8 +151,9 @@ def objectives_dataset(
 
         # By name, so that one more objective leaves the others' rows as they are.
         name = "" if maker is None else maker.name
+        own = None if maker is None else maker.documents
         rows = rows_of_documents(
-            documents,
+            documents if own is None else own,
             make_rows,
             window_documents=window_documents,
             shuffle_buffer=shuffle_buffer,
@@ -171,6 +182,9 @@ def objectives_dataset(
             # Another maker's labels may be classes that this head does not have.
             y[objective.name] = tf.where(trained, labels, 0)
             weights[objective.name] = tf.where(trained, weight, 0.0)
+        if task_embeddings:
+            task_id = tf.gather(tf.constant(task_ids, tf.int32), task)
+            x["task_ids"] = tf.zeros_like(packed["token_ids"][:, :1]) + task_id
         return x, y, weights
 
     if repeat:
@@ -214,9 +228,8 @@ def side_by_side(objectives: Sequence[Objective]) -> Schedule:
     return multi_task(["+".join([*of_tokens, name]) for name in of_texts])
 
 
-def _maker(names, objectives) -> TextObjective | None:
+def _maker(names, known) -> TextObjective | None:
     """The objective that makes a task's rows, or None for plain texts."""
-    known = {objective.name: objective for objective in objectives}
     for name in names:
         if name not in known:
             raise ValueError(

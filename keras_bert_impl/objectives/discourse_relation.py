@@ -10,11 +10,13 @@ import re
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.data.packing import truncate_pair
 from keras_bert_impl.data.sources import check_labels, read_table
 from keras_bert_impl.objectives.base import TextObjective
+from keras_bert_impl.objectives.given_rows import documents_of_rows, rows_of_window
 
 # English connectives that tie a sentence to what was before. Not those that open a subordinate
 # clause ("Although he was late, he waited"): they tie it to what comes after.
@@ -208,7 +210,7 @@ def _checked_connectives(connectives) -> list[str]:
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
 class DiscourseRelation(TextObjective):
-    """The connective between two sentences, with the rows of `discourse_pairs`.
+    """The connective between two sentences, with the rows of `discourse_pairs`, or given ones.
 
     These are made of strings, so what token objectives know of documents is not known of their
     pieces. Rows longer than there is room for lose the end of the longer text.
@@ -216,20 +218,36 @@ class DiscourseRelation(TextObjective):
     Args:
         connectives: strings. Default `CONNECTIVES`.
         weight: float, as in `Objective`.
+        pairs: first and second sentences and labels, as `read_discourse_pairs` gives them, which
+            are the rows then; or None. They belong to the data: `get_config` leaves them out.
 
     Raises:
-        ValueError: without connectives, or for one that is blank or there twice.
+        ValueError: without connectives, for one that is blank or there twice, or for a label that
+            is none's.
     """
 
     name = "discourse_relation"
 
-    def __init__(self, connectives: Sequence[str] = CONNECTIVES, weight: float = 1.0):
+    def __init__(self, connectives: Sequence[str] = CONNECTIVES, weight: float = 1.0, pairs=None):
         super().__init__(weight)
         self.connectives = list(connectives)
         self.num_classes = len(_checked_connectives(connectives))
+        if pairs is not None:
+            first, second, label = pairs
+            wrong = [x for x in np.asarray(label).tolist() if not 0 <= x < self.num_classes]
+            if wrong:
+                raise ValueError(
+                    f"The pairs have the label {wrong[0]}, but there are {self.num_classes} "
+                    "connectives. Pass those of the pairs."
+                )
+            self.documents = documents_of_rows([first, second, tf.strings.as_string(label)])
 
     def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
-        first, second, label = discourse_pairs(texts, self.connectives)
+        if self.documents is None:
+            first, second, label = discourse_pairs(texts, self.connectives)
+        else:
+            first, second, label = rows_of_window(texts, 3)
+            label = tf.strings.to_number(label, tf.int32)
         first, second = truncate_pair(to_pieces(first), to_pieces(second), max_tokens(2))
         return first, second, label
 

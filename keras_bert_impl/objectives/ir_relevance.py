@@ -15,6 +15,7 @@ from keras_bert_impl.data.packing import truncate_pair
 from keras_bert_impl.data.randomness import below, fold_in, uniform_float64
 from keras_bert_impl.data.sources import check_labels, read_table
 from keras_bert_impl.objectives.base import TextObjective
+from keras_bert_impl.objectives.given_rows import documents_of_rows, rows_of_window
 
 STRONG = 0
 WEAK = 1
@@ -170,15 +171,31 @@ def _sentence(sentences, number):
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
 class IRRelevance(TextObjective):
-    """Relevance of a title for a query, with the rows of `heading_pairs`.
+    """Relevance of a title for a query, with the rows of `heading_pairs`, or of a click log.
 
     Args:
         weight: float, as in `Objective`.
+        click_log: queries, titles and clicks, as `read_click_log` gives them, or None. With it rows
+            are those of `clicked_pairs`, titles of other queries drawn within a window of queries.
+            It belongs to the data: `get_config` leaves it out.
     """
 
     name = "ir_relevance"
     num_classes = 3
 
+    def __init__(self, weight: float = 1.0, click_log=None):
+        super().__init__(weight)
+        if click_log is not None:
+            query, title, clicked = click_log
+            clicked = tf.strings.as_string(tf.cast(clicked, tf.int32))
+            # A query's titles together: which were never shown for it is then known.
+            self.documents = documents_of_rows([query, title, clicked], by=0)
+
     def rows(self, texts, to_pieces, *, max_tokens, short_sequence_probability, seed):
         # Headings are short as they are.
-        return heading_pairs(to_pieces(texts), max_tokens=max_tokens(2), seed=seed)
+        if self.documents is None:
+            return heading_pairs(to_pieces(texts), max_tokens=max_tokens(2), seed=seed)
+        query, title, clicked = rows_of_window(texts, 3)
+        first, second, label = clicked_pairs(query, title, clicked == "1", seed=seed)
+        first, second = truncate_pair(to_pieces(first), to_pieces(second), max_tokens(2))
+        return first, second, label

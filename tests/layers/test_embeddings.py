@@ -30,6 +30,27 @@ def test_three_tables_are_summed_and_normalized():
     np.testing.assert_allclose(layer(TOKEN_IDS, SEGMENT_IDS), expected, atol=1e-5)
 
 
+def test_a_tasks_vector_is_added_to_all_tokens_of_its_rows():
+    layer = embeddings(num_tasks=3)
+    plain = embeddings()
+    plain.set_weights([w for w in layer.get_weights() if w.shape != (3, 8)])
+    assert len(layer.weights) == len(plain.weights) + 1
+    segment, task = (
+        np.array(table.embeddings) for table in (layer.segment_embedding, layer.task_embedding)
+    )
+    found = layer(TOKEN_IDS, SEGMENT_IDS, task_ids=np.array([[2], [1]]))
+    for row, task_id in enumerate((2, 1)):
+        plain.segment_embedding.embeddings.assign(segment + task[task_id])
+        expected = plain(TOKEN_IDS, SEGMENT_IDS)[row]
+        np.testing.assert_allclose(found[row], expected, atol=1e-5)
+    np.testing.assert_array_equal(
+        layer(TOKEN_IDS, SEGMENT_IDS),
+        layer(TOKEN_IDS, SEGMENT_IDS, task_ids=np.zeros([2, 1], int)),
+    )
+    with pytest.raises(ValueError, match="num_tasks=-1"):
+        embeddings(num_tasks=-1)
+
+
 def test_scale_and_shift_follow_the_norm():
     layer = embeddings()
     plain = np.array(layer(TOKEN_IDS, SEGMENT_IDS))
@@ -85,5 +106,6 @@ def test_every_option_survives_the_config():
             "dropout": 0.3,
             "layer_norm_epsilon": 1e-6,
             "initializer_range": 0.1,
+            "num_tasks": 2,
         },
     )

@@ -96,6 +96,7 @@ CHANGES = {
     "layer_norm_epsilon": 1e-6,
     "initializer_range": 0.1,
     "causal": True,
+    "num_tasks": 2,
     "dtype": "mixed_float16",
 }
 

@@ -237,6 +237,16 @@ def test_shapes_are_static():
     assert weights == {name: (shape, "float32") for name, shape in shapes.items()}
 
 
+def test_rows_tell_the_task_they_are_of():
+    objectives = [Capitalization(), SentenceReordering(), SentenceOrder()]
+    tasks = multi_task(["capitalization", "capitalization+sentence_order"])
+    data = dataset(objectives, schedule=tasks, task_embeddings=True)
+    assert data.element_spec[0]["task_ids"] == tf.TensorSpec([4, 1], tf.int32)
+    for (x, _, weights), task_id in zip(data.take(4).as_numpy_iterator(), [0, 2] * 2, strict=True):
+        assert (x["task_ids"] == task_id).all()
+        assert weights["sentence_order"].any() == (task_id == 2)
+
+
 def test_impossible_arguments():
     with pytest.raises(ValueError, match="start_step=-1"):
         dataset([MaskedLM()], start_step=-1)

@@ -15,6 +15,7 @@ from tests.docstrings import run_examples
         ("capitalization", 1),
         ("dataset", 2),
         ("discourse_relation", 3),
+        ("given_rows", 2),
         ("ir_relevance", 3),
         ("masked_lm", 1),
         ("next_sentence", 1),

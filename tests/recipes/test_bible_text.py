@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from recipes.bible_text import chapters, read_verses
+from recipes.bible_text import chapters, read_verses, write_documents
 
 MODULE = '''
 from package_that_does_not_exist import Bible
@@ -44,6 +44,12 @@ def test_chapters_are_documents(package):
         1001: ["One's own.", "Two lines."],
         1002: ["Three."],
     }
+
+
+def test_books_are_held_out_whole(package, tmp_path):
+    write_documents({**read_verses(package), 8001001: "Ruth."}, tmp_path)
+    assert (tmp_path / "train.txt").read_text() == "One's own.\nTwo lines.\n\nThree.\n"
+    assert (tmp_path / "held_out.txt").read_text() == "Ruth.\n"
 
 
 def test_a_package_that_is_not_installed_is_named_with_its_command():

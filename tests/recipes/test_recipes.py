@@ -118,19 +118,34 @@ def test_a_run_does_not_go_on_with_another_batch_size(folder, pretrained):
 
 
 def test_pretraining_for_other_objectives(folder):
+    rows = ["query\ttitle\tclicked"]
+    rows += [f"{word} cat\tthe {word}\t{i % 2}" for i, word in enumerate(WORDS)]
+    (folder / "clicks.tsv").write_text("\n".join(rows) + "\n")
+    (folder / "phrases.txt").write_text("the cat\non the\n")
     flags = {
-        "objectives": "masked_lm,sentence_order,capitalization",
-        "num_steps": 6,
-        "held_out_steps": 4,
+        "objectives": "masked_lm,sentence_order,ir_relevance",
+        "schedule": "continual",
+        "task_steps": "4,3",
+        "task_embeddings": True,
+        "click_log": folder / "clicks.tsv",
+        "mask_unit": "phrase",
+        "phrases": folder / "phrases.txt",
+        "held_out_steps": 2,
     }
     flags = pretraining_flags(folder, "others", held_out=folder / "text.txt", **flags)
+    del flags["num_steps"]  # 7 by the tasks
     done = run("recipes/pretrain.py", **flags)
     assert done.returncode == 0, done.stderr
     metrics = json.loads((folder / "others" / "metrics.json").read_text())
-    assert {"masked_lm_loss", "sentence_order_accuracy", "capitalization_accuracy"} <= set(metrics)
-    done = run("recipes/pretrain.py", **{**flags, "objectives": "masked_lm,sentence_order"})
+    assert {"masked_lm_loss", "sentence_order_accuracy"} <= set(metrics)
+    assert not [name for name in metrics if name.startswith("ir_relevance")]  # of a file
+    config = json.loads((folder / "others" / "model" / "config.json").read_text())
+    assert config["config"]["num_tasks"] == 3
+    states = folder / "others" / "states"
+    assert sorted(states.glob("step-*.json"))[-1].name.startswith("step-00000007")
+    done = run("recipes/pretrain.py", **{**flags, "task_steps": "3,4"})
     assert done.returncode != 0
-    assert "objectives" in done.stderr
+    assert "tasks" in done.stderr.strip().splitlines()[-1]
 
 
 def test_pretraining_runs_on_two_mirrored_devices(folder, pretrained):
@@ -144,6 +159,7 @@ import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 sys.argv = {arguments!r}
+sys.path.insert(0, {str(ROOT / "recipes")!r})
 runpy.run_path({arguments[0]!r}, run_name="__main__")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
