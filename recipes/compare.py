@@ -51,6 +51,7 @@ _DEV = flags.DEFINE_list("dev", [], "A table for each task to measure on, in the
 _TRAIN_ROWS = flags.DEFINE_integer("train_rows", 3000, "Rows of a task to train on; 0: all.")
 
 _SIZE = flags.DEFINE_enum("size", "tiny", list(kbi.SIZES), "Size of the models, by name.")
+_NUM_LAYERS = flags.DEFINE_integer("num_layers", None, "Overrides the size's layers.")
 _NUM_HEADS = flags.DEFINE_integer("num_heads", 4, "Attention heads.")
 _DROPOUT = flags.DEFINE_float("dropout", 0.0, "Dropout, of pretraining and fine-tuning.")
 _NUM_STEPS = flags.DEFINE_integer("num_steps", 1000, "Steps of pretraining.")
@@ -81,7 +82,7 @@ def main(_):
     runs = fine_tuning.finished_runs(output, also_free=["ways"])
     own_flags = {name: FLAGS[name].value for name in ULMFIT}
     text = prepare_text(output)
-    tasks = read_tasks(output)
+    tasks = read_tasks(output, text["tokenizer"])
     for setting in fine_tuning.settings():
         for way in _WAYS.value:
             for flag, value in {**own_flags, **WAYS[way].get("flags", {})}.items():
@@ -125,8 +126,8 @@ def prepare_text(output):
     return {"files": files, "tokenizer": kbi.BertTokenizer(vocabulary)}
 
 
-def read_tasks(output):
-    """By name: train and dev (x, y), names of classes, and whether x are pairs."""
+def read_tasks(output, tokenizer):
+    """By name: train and dev, (x, y) of texts; ids, the same of rows; class names; whether pairs."""
     folder = output / "text"
     files = list(zip(_TRAIN.value, _DEV.value, strict=True))
     if not files:
@@ -142,12 +143,12 @@ def read_tasks(output):
         class_names = sorted(set(tables[0].columns["label"]))
         parts = [(texts_of(t, texts), labels_of(t, class_names)) for t in tables]
         name = pathlib.Path(train).name.split(".")[0].removesuffix("_train")
-        tasks[name] = {
-            "train": drawn(parts[0], _TRAIN_ROWS.value),
-            "dev": parts[1],
-            "class_names": class_names,
-            "pair": len(texts) == 2,
-        }
+        task = {"train": drawn(parts[0], _TRAIN_ROWS.value), "dev": parts[1]}
+        pair = len(texts) == 2
+        # Once for all ways, and in one shape, for which a step is compiled once.
+        preprocessor = kbi.BertPreprocessor(tokenizer, FLAGS.sequence_length, pair=pair)
+        ids = {part: (as_arrays(preprocessor(x)), y) for part, (x, y) in task.items()}
+        tasks[name] = {**task, "ids": ids, "class_names": class_names, "pair": pair}
     return tasks
 
 
@@ -164,6 +165,10 @@ def columns_of(path):
 def texts_of(table, columns):
     texts = [np.array(table.columns[column], object) for column in columns]
     return {"text_a": texts[0], "text_b": texts[1]} if len(texts) == 2 else texts[0]
+
+
+def as_arrays(rows):
+    return {name: np.array(row) for name, row in rows.items()}
 
 
 def labels_of(table, class_names):
@@ -190,6 +195,7 @@ def pretrain(way, seed, text, task_name, task, output):
     documents = kbi.read_documents(text["files"])
     schedule = kbi.WarmupLinearDecay(_RATE.value, _NUM_STEPS.value, round(0.1 * _NUM_STEPS.value))
     rows: dict[str, Any] = {"batch_size": _BATCH_SIZE.value, "seed": seed}
+    sizes = {} if _NUM_LAYERS.value is None else {"num_layers": _NUM_LAYERS.value}
     keras.utils.set_random_seed(seed)
 
     def backbone():
@@ -199,6 +205,7 @@ def pretrain(way, seed, text, task_name, task, output):
             num_heads=_NUM_HEADS.value,
             dropout=_DROPOUT.value,
             causal=kind == "causal_lm",
+            **sizes,
         )
 
     def causal_lm():
@@ -320,12 +327,13 @@ def measure(way, preset, task, setting):
                 preset=preset,
                 num_classes=len(task["class_names"]),
                 class_names=task["class_names"],
-                pair=task["pair"],
                 **options,
             )
 
-        model, _ = fine_tuning.train_once(make_task, task["train"], task["dev"], setting, None)
-        logits = model.predict(task["dev"][0], verbose=0)
+        ids = task["ids"]
+        dev = None if FLAGS.patience is None else ids["dev"]
+        model, _ = fine_tuning.train_once(make_task, ids["train"], dev, setting, None)
+        logits = model.predict(ids["dev"][0], verbose=0)
     y = task["dev"][1]
     return kbi.measure_answers(["accuracy"], logits.argmax(axis=-1), y)["accuracy"]
 

@@ -1,5 +1,6 @@
 """Training by steps into a preset, once: what is finished stays, what was stopped goes on."""
 
+import functools
 import json
 import pathlib
 
@@ -29,6 +30,7 @@ def train_once(make_model, make_dataset, folder, schedule, settings, keep=None, 
     if not preset.exists():
         print(f"\n--- {folder.name}", flush=True)
         model = make_model()
+        make_dataset = functools.cache(make_dataset)  # its graph takes seconds, and serves twice
         cost = {"tokens": 0, "seconds": 0.0}
         if schedule is not None:
             model.compile(optimizer=kbi.BertAdamW(schedule, **adam))

@@ -5,6 +5,7 @@ import importlib
 import pathlib
 import sys
 
+import tensorflow as tf
 from absl import flags
 
 RECIPES = pathlib.Path(__file__).parents[2] / "recipes"
@@ -34,4 +35,9 @@ def run(module, **flag_values):
     for name in flags.FLAGS:
         flags.FLAGS[name].unparse()
     flags.FLAGS(["recipe", *(f"--{name}={value}" for name, value in flag_values.items())])
-    module.main(["recipe"])
+    # Two steps take less time than to compile them.
+    tf.config.run_functions_eagerly(True)
+    try:
+        module.main(["recipe"])
+    finally:
+        tf.config.run_functions_eagerly(False)
