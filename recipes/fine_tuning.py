@@ -62,11 +62,11 @@ def precision() -> str:
     return policy
 
 
-def load(cls, **options):
-    """The task to train: a class of the package, from --model, by the flags."""
+def load(cls, preset=None, **options):
+    """The task to train: a class of the package, from --model or another preset, by the flags."""
     options = {"sequence_length": FLAGS.sequence_length, **options}
     # The head is what such a run trains, so it may be missing.
-    return cls.from_preset(FLAGS.model, init_missing=True, dtype=precision(), **options)
+    return cls.from_preset(preset or FLAGS.model, init_missing=True, dtype=precision(), **options)
 
 
 def fine_tune(make_task, train, dev, measure, metric, sample_weight=None):
@@ -100,8 +100,7 @@ def fine_tune(make_task, train, dev, measure, metric, sample_weight=None):
         if best is None or worth(run, metric) > worth(best, metric):
             best, task, predictions = run, trained, answers
             save_model(task, output / "model")
-        with (output / "runs.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(run) + "\n")
+        add_run(output, run)
         runs.append(run)
         print({name: round(value, 4) for name, value in run["metrics"].items()})
     if task is None:
@@ -169,10 +168,10 @@ def make_schedule(peak, num_steps):
     return kbi.WarmupLinearDecay(peak, num_steps, round(FLAGS.warmup * num_steps))
 
 
-def finished_runs(output):
-    """The runs that are done, if they are of the same flags."""
+def finished_runs(output, also_free=()):
+    """The runs that are done, if they are of the same flags but for those that are free."""
     output.mkdir(parents=True, exist_ok=True)
-    free = {"output", "learning_rates", "batch_sizes", "epochs", "seeds", "first_seed"}
+    free = {"output", "learning_rates", "batch_sizes", "epochs", "seeds", "first_seed", *also_free}
     config: dict = {}
     for module, module_flags in FLAGS.flags_by_module_dict().items():
         if not module.startswith("absl"):
@@ -198,6 +197,12 @@ def finished_runs(output):
     if lines[-1]:  # a run that was killed while it wrote its line is not done
         path.write_text("\n".join([*lines[:-1], ""]), encoding="utf-8")
     return [json.loads(line) for line in lines[:-1]]
+
+
+def add_run(output, run):
+    """Note a finished run, for `finished_runs`."""
+    with (output / "runs.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(run) + "\n")
 
 
 def worth(run, metric):

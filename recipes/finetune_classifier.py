@@ -29,6 +29,14 @@ _BALANCED = flags.DEFINE_bool("balanced", False, "Give every class the same weig
 
 
 def main(_):
+    def load(**options):
+        return fine_tuning.load(kbi.BertTextClassifier, regression=_REGRESSION.value, **options)
+
+    train(load)
+
+
+def train(load):
+    """Train and measure by the flags; `load` makes a task from its options."""
     columns = [c for c in (_TEXT.value, _TEXT_PAIR.value, _LABEL.value) if c is not None]
     tables = {"train": kbi.read_table(_TRAIN.value, columns)}
     tables["dev"] = kbi.read_table(_DEV.value, columns)
@@ -41,11 +49,9 @@ def main(_):
     labels = data["dev"][1]
 
     def make_task():
-        return fine_tuning.load(
-            kbi.BertTextClassifier,
+        return load(
             num_classes=len(class_names) if class_names else 1,
             class_names=class_names,
-            regression=_REGRESSION.value,
             pair=_TEXT_PAIR.value is not None,
         )
 

