@@ -40,6 +40,7 @@ from keras_bert_impl.data.packing import truncate_pair as truncate_pair
 from keras_bert_impl.data.phrase_table import PhraseTable as PhraseTable
 from keras_bert_impl.data.phrase_table import read_phrases as read_phrases
 from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
+from keras_bert_impl.data.row_packing import pack_rows as pack_rows
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents as pairs_from_documents
 from keras_bert_impl.data.sentence_pairs import texts_from_documents as texts_from_documents
 from keras_bert_impl.data.sources import check_labels as check_labels

@@ -87,6 +87,14 @@ def bucket_lengths(sequence_length: int) -> list[int]:
     return sorted(lengths)
 
 
+def check_tokens(tokens_per_batch: int, row_length: int) -> None:
+    """Raise a ValueError for batches that have no room for a row."""
+    if tokens_per_batch < row_length:
+        raise ValueError(
+            f"tokens_per_batch={tokens_per_batch} is less than a row of {row_length} tokens."
+        )
+
+
 def batches_of_tokens(
     pools: tf.data.Dataset,
     tokens_per_batch: int,
@@ -115,10 +123,7 @@ def batches_of_tokens(
     """
     if pools.element_spec[0]["padding_mask"].shape.rank != 2:
         raise ValueError("tokens_per_batch needs rows of one text: choices share theirs.")
-    if tokens_per_batch < sequence_length:
-        raise ValueError(
-            f"tokens_per_batch={tokens_per_batch} is less than a row of {sequence_length} tokens."
-        )
+    check_tokens(tokens_per_batch, sequence_length)
     buckets = bucket_lengths(sequence_length)
     lengths = tf.constant(buckets)
     sizes = tf.constant([tokens_per_batch // length for length in buckets], tf.int64)

@@ -24,9 +24,10 @@ from keras_bert_impl.data.batching import (
     POOL_BATCHES,
     batches_of_like_length,
     batches_of_tokens,
+    check_tokens,
     order_of_texts,
 )
-from keras_bert_impl.data.row_packing import POOL_EXAMPLES, packed_batches
+from keras_bert_impl.data.row_packing import POOL_EXAMPLES, check_sizes, packed_batches
 from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.models.backbone import is_packed
 from keras_bert_impl.models.preprocessor import pop_options
@@ -296,7 +297,7 @@ class BertTask(keras_hub.models.Task):
                 x, y, sample_weight, validation_split
             )
         if examples_per_row != 1 or tokens_per_batch is not None:
-            dataset = self._full_dataset(
+            dataset = self.full_dataset(
                 x, y, sample_weight, batch_size, shuffle, examples_per_row, tokens_per_batch
             )
         elif shuffle and group_by_length and self._groups_by_length(x):
@@ -365,16 +366,28 @@ class BertTask(keras_hub.models.Task):
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(-(-rows // batch_size)))
         return with_known_length(dataset).prefetch(2)
 
-    def _full_dataset(
-        self, x, y, sample_weight, batch_size, shuffle, examples_per_row, tokens_per_batch
+    def full_dataset(
+        self,
+        x,
+        y=None,
+        sample_weight=None,
+        batch_size=None,
+        shuffle=False,
+        examples_per_row: int = 1,
+        tokens_per_batch: int | None = None,
     ) -> tf.data.Dataset:
-        """Batches of few shapes with next to no padding; arguments as of `fit`."""
+        """As `prepared_dataset`, in batches of few shapes with next to no padding; see `fit`."""
+        if examples_per_row == 1 and tokens_per_batch is None:
+            return self.prepared_dataset(x, y, sample_weight, batch_size, shuffle)
         self._check_full(x, y, batch_size, examples_per_row, tokens_per_batch)
         if is_prepared(x):
             row_length = np.shape(x["token_ids"])[-1]
         else:
             row_length = self.preprocessor.sequence_length
-        if examples_per_row == 1:
+        check_sizes(row_length, examples_per_row)
+        if tokens_per_batch is not None:
+            check_tokens(tokens_per_batch, row_length)
+        if tokens_per_batch is not None and examples_per_row == 1:
             pools = self.prepared_dataset(x, y, sample_weight, POOL_EXAMPLES, shuffle=shuffle)
             dataset = batches_of_tokens(
                 _map(pools, with_weights),
