@@ -46,6 +46,7 @@ from keras_bert_impl.data.prepared_pretraining import (
 )
 from keras_bert_impl.data.pretraining import pretraining_dataset as pretraining_dataset
 from keras_bert_impl.data.row_files import RowFiles as RowFiles
+from keras_bert_impl.data.row_packing import pack_rows as pack_rows
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents as pairs_from_documents
 from keras_bert_impl.data.sentence_pairs import texts_from_documents as texts_from_documents
 from keras_bert_impl.data.sources import check_labels as check_labels

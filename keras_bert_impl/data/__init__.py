@@ -4,6 +4,8 @@ sources.py         files of running text and tables of examples, checked
 document_walk.py   a walk through all documents of a window, which makers of rows share
 sentence_pairs.py  documents to A/B pairs with the next-sentence label
 packing.py         `[CLS] a [SEP] b [SEP]`, and the rules that shorten
+row_packing.py     several examples in one row
+batching.py        batches of rows of like length
 masking.py         DynamicMasker: which tokens to predict, and what stands in their place
 masking_units.py   what goes together when targets are chosen: words, n-grams, marked units
 word_units.py      phrases and entities of marked text

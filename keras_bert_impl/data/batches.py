@@ -43,14 +43,14 @@ def as_arrays(nested):
     return np.asarray(nested)
 
 
-def dataset_of_arrays(x, y=None, sample_weight=None, *, batch_size: int, shuffle: bool):
+def dataset_of_arrays(x, y=None, sample_weight=None, *, batch_size: int, shuffle):
     """Slices of arrays as a dataset of batches, the last one maybe smaller.
 
     Args:
         x, y, sample_weight: nested arrays from `as_arrays`, all of one length; y and
             sample_weight may be None.
         batch_size: int. Rows of each batch.
-        shuffle: bool. Another order each time the dataset is read.
+        shuffle: bool, or `"once"`. Another order each time the dataset is read, or the same one.
 
     Raises:
         ValueError: for a leaf without a batch axis, unequal lengths or no rows.
@@ -69,18 +69,18 @@ def dataset_of_arrays(x, y=None, sample_weight=None, *, batch_size: int, shuffle
         raise ValueError("x has no rows.")
     dataset = tf.data.Dataset.from_tensor_slices(arrays)
     if shuffle:
-        dataset = dataset.shuffle(rows, reshuffle_each_iteration=True)
+        dataset = dataset.shuffle(rows, reshuffle_each_iteration=shuffle != "once")
     return dataset.batch(batch_size)
 
 
-def fill_rows(batch, multiple: int):
+def fill_rows(batch, multiple):
     """The batch with rows of zeros at its end, so that it divides into equal parts.
 
     Such a row has no token, which tells it from a real one.
 
     Args:
         batch: nested tensors (rows, ...); one in a tuple of one is x alone.
-        multiple: int. Rows become a multiple of it.
+        multiple: int, or int32 scalar tensor. Rows become a multiple of it.
     """
 
     def fill(tensor):
@@ -91,6 +91,13 @@ def fill_rows(batch, multiple: int):
 
     batch = tf.nest.map_structure(fill, batch)
     return batch[0] if len(batch) == 1 else batch
+
+
+def with_weights(x, y, sample_weight=None):
+    """(x, y, sample_weight): where no weights are given, 1 for each row."""
+    if sample_weight is None:
+        sample_weight = tf.ones([tf.shape(tf.nest.flatten(x)[0])[0]])
+    return x, y, sample_weight
 
 
 def with_known_length(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -153,7 +160,7 @@ def check_id_arrays(x: Mapping[str, np.ndarray], tables: Mapping[str, int], max_
                 "ids made with another vocabulary?"
             )
     length = x["token_ids"].shape[-1]
-    if length > max_length:
+    if length > max_length and "position_ids" not in x:
         raise ValueError(
             f"token_ids has rows of {length} tokens, but the position table has {max_length} rows. "
             f"Truncate the input, or build the backbone with max_sequence_length={length} or more."
@@ -178,8 +185,11 @@ def check_id_batch(x: dict, tables: Mapping[str, int], max_length: int) -> dict:
                 "vocabulary?"
             )
             checks.append(tf.debugging.Assert(tf.reduce_all((ids >= 0) & (ids < size)), [message]))
-    length = tf.shape(x["token_ids"])[-1]
-    message = f"Rows are longer than the position table of {max_length} rows. Truncate them. Length"
-    checks.append(tf.debugging.Assert(length <= max_length, [message, length]))
+    if "position_ids" not in x:  # packed rows may be longer, as positions begin again
+        length = tf.shape(x["token_ids"])[-1]
+        message = (
+            f"Rows are longer than the position table of {max_length} rows. Truncate them. Length"
+        )
+        checks.append(tf.debugging.Assert(length <= max_length, [message, length]))
     with tf.control_dependencies(checks):
         return {**x, "token_ids": tf.identity(x["token_ids"])}

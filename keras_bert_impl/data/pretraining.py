@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from keras_bert_impl.data.masking import DynamicMasker
 from keras_bert_impl.data.packing import pack
+from keras_bert_impl.data.randomness import fold_in
+from keras_bert_impl.data.row_packing import POOL_EXAMPLES, packed_rows
 from keras_bert_impl.data.sentence_pairs import pairs_from_documents, texts_from_documents
 from keras_bert_impl.data.shuffled_rows import batches_by_step, rows_of_documents, tokenized
 
@@ -32,6 +34,7 @@ def pretraining_dataset(
     repeat: bool = True,
     drop_remainder: bool = True,
     start_step: int = 0,
+    examples_per_row: int = 1,
 ) -> tf.data.Dataset:
     """Batches for `BertPretrainer`, or without next sentences for `BertMaskedLM`.
 
@@ -58,6 +61,8 @@ def pretraining_dataset(
         drop_remainder: bool. True drops a last, smaller batch, so that shapes are static.
         start_step: int. Batches to leave out at the beginning, for a resumed run: what follows
             equals the uninterrupted dataset. They are made, though not masked, so this takes time.
+        examples_per_row: int. Above 1, at most so many examples share a row, see
+            `data/row_packing.py`; batch_size counts such rows, and so do masks.
 
     Returns:
         A dataset of `(x, y, sample_weight)`:
@@ -68,6 +73,8 @@ def pretraining_dataset(
         sample_weight: dict of masked_lm (batch, slots) float32, 0 in empty slots, and
             next_sentence (batch,) float32 ones.
         With next_sentence=False y and sample_weight are the masked_lm tensors themselves.
+        Of several examples a row, x is as of `pack_rows`, with mask_positions, and next_sentence
+        (batch, examples_per_row), of weight 0 where there is no example.
 
     Raises:
         ValueError: without documents, or for options out of range.
@@ -92,6 +99,7 @@ def pretraining_dataset(
         max_predictions=max_predictions,
         whole_word=whole_word,
         next_sentence=next_sentence,
+        examples_per_row=examples_per_row,
         seed=seed,
     )
     rows = rows_of_documents(
@@ -102,6 +110,15 @@ def pretraining_dataset(
         seed=seed,
         repeat=repeat,
     )
+    if examples_per_row != 1:
+        rows = rows.map(lambda packed, label: (packed, (label, tf.ones_like(label, tf.float32))))
+        numbers = tf.data.Dataset.range(tf.int64.max)  # masks draw by children 0 to 3 of a number
+        rows = packed_rows(
+            rows.batch(POOL_EXAMPLES),
+            numbers.map(lambda n: fold_in((seed, n), 4)) if shuffle_buffer > 0 else None,
+            row_length=sequence_length,
+            examples_per_row=examples_per_row,
+        )
     return batches_by_step(
         rows, mask, batch_size=batch_size, drop_remainder=drop_remainder, start_step=start_step
     )
@@ -144,6 +161,7 @@ def row_masker(
     whole_word: bool,
     next_sentence: bool,
     seed: int,
+    examples_per_row: int = 1,
 ):
     """The function of a step and its rows to the batch that `pretraining_dataset` gives."""
     masker = DynamicMasker.for_tokenizer(
@@ -152,6 +170,10 @@ def row_masker(
 
     def mask(step, rows):
         packed, label = rows
+        if examples_per_row != 1:
+            label, present = label
+        else:
+            present = tf.ones_like(label, tf.float32)
         masked = masker(packed["token_ids"], packed["padding_mask"], seed=(seed, step))
         x = {
             **packed,
@@ -163,7 +185,7 @@ def row_masker(
         y = {"masked_lm": masked["mask_ids"], "next_sentence": label}
         weights = {
             "masked_lm": masked["mask_weights"],
-            "next_sentence": tf.ones_like(label, tf.float32),
+            "next_sentence": present,
         }
         return x, y, weights
 

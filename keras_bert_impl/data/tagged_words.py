@@ -86,13 +86,13 @@ def ragged_words(x: Any) -> tf.RaggedTensor:
     )
 
 
-def ragged_batches(rows: Any, batch_size: int, shuffle: bool = False) -> tf.data.Dataset:
+def ragged_batches(rows: Any, batch_size: int, shuffle: bool | str = False) -> tf.data.Dataset:
     """Batches of ragged rows, the last one maybe smaller.
 
     Args:
         rows: a ragged tensor, or a tuple of some with equal numbers of rows.
         batch_size: int. Rows of each batch.
-        shuffle: bool. Another order each time the dataset is read.
+        shuffle: bool, or `"once"`. Another order each time the dataset is read, or the same one.
 
     Returns:
         A dataset of the same structure.
@@ -100,7 +100,7 @@ def ragged_batches(rows: Any, batch_size: int, shuffle: bool = False) -> tf.data
     num_rows = tf.nest.flatten(rows)[0].nrows()
     dataset = tf.data.Dataset.range(num_rows)
     if shuffle:
-        dataset = dataset.shuffle(num_rows, reshuffle_each_iteration=True)
+        dataset = dataset.shuffle(num_rows, reshuffle_each_iteration=shuffle != "once")
     return dataset.batch(batch_size).map(
         lambda numbers: tf.nest.map_structure(lambda part: tf.gather(part, numbers), rows)
     )

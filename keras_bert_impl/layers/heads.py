@@ -110,10 +110,11 @@ class NextSentenceHead(keras.layers.Layer):
         initializer_range: float. Standard deviation of the initial weights.
 
     Call arguments:
-        pooled: (batch, hidden_dim), the pooler's output.
+        pooled: (batch, hidden_dim), the pooler's output; of packed rows (batch, examples,
+            hidden_dim).
 
     Returns:
-        (batch, 2) logits.
+        (batch, 2) logits, or (batch, examples, 2).
     """
 
     def __init__(self, initializer_range: float = INITIALIZER_RANGE, **kwargs):
@@ -129,7 +130,7 @@ class NextSentenceHead(keras.layers.Layer):
         return self.dense(pooled)
 
     def compute_output_shape(self, pooled_shape):
-        return (pooled_shape[0], 2)
+        return (*pooled_shape[:-1], 2)
 
     def get_config(self):
         return {**super().get_config(), "initializer_range": self.initializer_range}

@@ -2,6 +2,7 @@
 
 import keras
 import keras_hub
+from keras import ops
 
 from keras_bert_impl.layers.attention import CausalMask, make_attention_mask
 from keras_bert_impl.layers.embeddings import BertEmbeddings, with_task_ids
@@ -19,6 +20,11 @@ SIZES = {
     "base": (12, 768),
     "large": (24, 1024),
 }
+
+
+def is_packed(inputs) -> bool:
+    """Whether a model's inputs are rows of several examples, see `data/row_packing.py`."""
+    return isinstance(inputs, dict) and "cls_positions" in inputs
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -60,6 +66,10 @@ class BertBackbone(keras_hub.models.Backbone):
     Outputs, a dict:
         sequence_output: (batch, length, hidden_dim).
         pooled_output: (batch, hidden_dim).
+
+    Called on rows of several examples, as `pack_rows` makes them, it takes besides
+    position_ids and sequence_ids, (batch, length) int32, and cls_positions, (batch, examples)
+    int32. No example sees another, and pooled_output is (batch, examples, hidden_dim).
 
     Raises:
         ValueError: if a size is not positive, if `num_heads` does not divide `hidden_dim`, or
@@ -181,6 +191,20 @@ class BertBackbone(keras_hub.models.Backbone):
 
     def __call__(self, inputs, *args, **kwargs):
         return super().__call__(with_task_ids(self, inputs), *args, **kwargs)
+
+    def call(self, inputs, training=None, mask=None, **kwargs):
+        if not is_packed(inputs):
+            return super().call(inputs, training=training, mask=mask, **kwargs)
+        x = self.embeddings(inputs["token_ids"], inputs["segment_ids"], inputs["position_ids"])
+        # Padding is a sequence of its own.
+        mask = make_attention_mask(
+            sequence_ids=inputs["sequence_ids"],
+            causal_length=ops.shape(inputs["token_ids"])[1] if self.causal else None,
+        )
+        for layer in self.encoder_layers:
+            x = layer(x, attention_mask=mask)
+        pooled = self.pooler(x, inputs["cls_positions"])
+        return {"sequence_output": x, "pooled_output": pooled}
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **overrides) -> "BertBackbone":

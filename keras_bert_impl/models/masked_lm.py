@@ -37,6 +37,7 @@ class BertMaskedLM(BertTask):
     preprocessor_cls = BertMaskedLMPreprocessor
     draws_targets = True
     uses_pooler = False
+    packs_rows = True
 
     def __init__(self, backbone, preprocessor=None, **kwargs):
         self.backbone = backbone
@@ -44,9 +45,11 @@ class BertMaskedLM(BertTask):
         self.masked_lm_head = masked_lm_head(backbone)
 
         inputs = {**backbone.input, "mask_positions": mask_positions_input()}
-        sequence_output = backbone(backbone.input)["sequence_output"]
-        logits = self.masked_lm_head(sequence_output, inputs["mask_positions"])
+        logits = self.logits(backbone(backbone.input), inputs)
         super().__init__(inputs=inputs, outputs=logits, **kwargs)
+
+    def logits(self, encoded, inputs):
+        return self.masked_lm_head(encoded["sequence_output"], inputs["mask_positions"])
 
     def default_loss(self):
         return MaskedLMLoss()

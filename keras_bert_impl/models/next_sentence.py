@@ -22,6 +22,7 @@ class BertNextSentence(BertTask):
 
     backbone_cls = BertBackbone
     preprocessor_cls = BertPreprocessor
+    packs_rows = True
     class_names = ("is_next", "is_random")
 
     def __init__(self, backbone, preprocessor=None, **kwargs):
@@ -29,8 +30,11 @@ class BertNextSentence(BertTask):
         self.preprocessor = preprocessor
         self.next_sentence_head = next_sentence_head(backbone)
 
-        logits = self.next_sentence_head(backbone(backbone.input)["pooled_output"])
+        logits = self.logits(backbone(backbone.input), backbone.input)
         super().__init__(inputs=backbone.input, outputs=logits, **kwargs)
+
+    def logits(self, encoded, inputs):
+        return self.next_sentence_head(encoded["pooled_output"])
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

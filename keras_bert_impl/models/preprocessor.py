@@ -202,6 +202,15 @@ class MaskingPreprocessor(TextPreprocessor):
         outputs = (x, masked["mask_ids"], masked["mask_weights"])
         return tf.nest.map_structure(lambda t: t[0], outputs) if scalar else outputs
 
+    def without_targets(self, x, *labels):
+        """The inputs of raw x, unmasked, and the labels that came with it."""
+        inputs = self.texts_to_inputs(self.texts(refuse_tuple(x)))
+        return (inputs, *labels) if labels else inputs
+
+    def with_targets(self, inputs, y=None, sample_weight=None, step=0):
+        """Unmasked inputs to what `call` returns; arguments as there."""
+        raise NotImplementedError
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -229,10 +238,13 @@ class BertMaskedLMPreprocessor(MaskingPreprocessor):
     """
 
     def call(self, x, y=None, sample_weight=None, step=0):
+        inputs = self.texts_to_inputs(self.texts(x))
+        return as_backend_tensors(self.with_targets(inputs, y, sample_weight, step))
+
+    def with_targets(self, inputs, y=None, sample_weight=None, step=0):
         if y is not None or sample_weight is not None:
             raise ValueError("The masked LM makes its own targets: pass no y and no sample_weight.")
-        x, y, weights = self.mask(self.texts_to_inputs(self.texts(x)), step)
-        return as_backend_tensors((x, y, weights))
+        return self.mask(inputs, step)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -255,20 +267,22 @@ class BertPretrainerPreprocessor(MaskingPreprocessor):
         super().__init__(tokenizer, sequence_length=sequence_length, pair=pair, **kwargs)
 
     def call(self, x, y=None, sample_weight=None, step=0):
+        inputs = self.texts_to_inputs(self.texts(x))
+        return as_backend_tensors(self.with_targets(inputs, y, sample_weight, step))
+
+    def with_targets(self, inputs, y=None, sample_weight=None, step=0):
         if y is None:
             raise ValueError(
                 "Pass y: for each pair 0 where B follows A, 1 where it was taken at random. "
                 "To make pairs from documents use pretraining_dataset()."
             )
-        x, mask_ids, mask_weights = self.mask(self.texts_to_inputs(self.texts(x)), step)
+        x, mask_ids, mask_weights = self.mask(inputs, step)
         y = tf.cast(y, tf.int32)
         weights = tf.ones_like(y, tf.float32) if sample_weight is None else sample_weight
-        return as_backend_tensors(
-            (
-                x,
-                {"masked_lm": mask_ids, "next_sentence": y},
-                {"masked_lm": mask_weights, "next_sentence": weights},
-            )
+        return (
+            x,
+            {"masked_lm": mask_ids, "next_sentence": y},
+            {"masked_lm": mask_weights, "next_sentence": weights},
         )
 
 

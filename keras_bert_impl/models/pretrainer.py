@@ -42,6 +42,7 @@ class BertPretrainer(BertTask):
     backbone_cls = BertBackbone
     preprocessor_cls = BertPretrainerPreprocessor
     draws_targets = True
+    packs_rows = True
 
     def __init__(self, backbone, preprocessor=None, objectives=None, **kwargs):
         # Layers
@@ -52,17 +53,23 @@ class BertPretrainer(BertTask):
             default_objectives() if objectives is None else objectives
         )
         self.uses_pooler = any(o.uses_pooler for o in self.objectives)
-        heads = {objective.name: objective.head(backbone) for objective in self.objectives}
-        for name, head in heads.items():
-            setattr(self, f"{name}_head", head)
+        for objective in self.objectives:
+            setattr(self, f"{objective.name}_head", objective.head(backbone))
 
         # Functional model
         inputs = dict(backbone.input)
         if any(o.reads_mask_positions for o in self.objectives):
             inputs["mask_positions"] = mask_positions_input()
-        encoded = backbone(backbone.input)
-        outputs = {o.name: o.logits(heads[o.name], encoded, inputs) for o in self.objectives}
+        outputs = self.logits(backbone(backbone.input), inputs)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def logits(self, encoded, inputs):
+        return {
+            objective.name: objective.logits(
+                getattr(self, f"{objective.name}_head"), encoded, inputs
+            )
+            for objective in self.objectives
+        }
 
     def compile(self, optimizer="auto", loss="auto", *, loss_weights=None, **kwargs):
         """As `BertTask.compile`; loss_weights are by default the objectives' own."""

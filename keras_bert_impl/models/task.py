@@ -18,11 +18,20 @@ from keras_bert_impl.data.batches import (
     refuse_tuple,
     split_arrays,
     with_known_length,
+    with_weights,
 )
-from keras_bert_impl.data.batching import POOL_BATCHES, batches_of_like_length
+from keras_bert_impl.data.batching import (
+    POOL_BATCHES,
+    batches_of_like_length,
+    batches_of_tokens,
+    check_tokens,
+    order_of_texts,
+)
+from keras_bert_impl.data.row_packing import POOL_EXAMPLES, check_sizes, packed_batches
 from keras_bert_impl.data.streams import holds_own_rows, steps_in_a_row
 from keras_bert_impl.layers.embeddings import with_task_ids
 from keras_bert_impl.layers.fusion import fusing
+from keras_bert_impl.models.backbone import is_packed
 from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.training.batch_losses import BatchLosses
 from keras_bert_impl.training.distribution import (
@@ -58,6 +67,8 @@ class BertTask(keras_hub.models.Task):
     one_row_each = True
     # Subclasses: have targets one entry a token?
     targets_by_token = False
+    # Subclasses: may several examples share a row? Then `logits` makes the outputs.
+    packs_rows = False
     # Subclasses: do targets draw random numbers, so that each batch needs a step number?
     draws_targets = False
 
@@ -73,6 +84,19 @@ class BertTask(keras_hub.models.Task):
 
     def __call__(self, inputs, *args, **kwargs):
         return super().__call__(with_task_ids(self, inputs), *args, **kwargs)
+
+    def logits(self, encoded, inputs):
+        """The outputs, of a backbone's outputs and the model's inputs, dicts by name."""
+        raise NotImplementedError
+
+    def call(self, inputs, training=None, mask=None, **kwargs):
+        if is_packed(inputs):
+            if not self.packs_rows:
+                raise ValueError(f"{type(self).__name__} takes one example a row.")
+            return self.logits(self.backbone(inputs), inputs)
+        if isinstance(inputs, dict):  # num_examples is for the losses
+            inputs = {name: inputs[name] for name in inputs if name != "num_examples"}
+        return super().call(inputs, training=training, mask=mask, **kwargs)
 
     def _check_vocabulary(self) -> None:
         """Raise if the tokenizer could make ids that the token table has no row for."""
@@ -165,6 +189,7 @@ class BertTask(keras_hub.models.Task):
         if accumulation_steps < 1:
             raise ValueError(f"accumulation_steps={accumulation_steps} must be at least 1.")
         refuse_idle_distribution()
+        self._counts_all_rows = metrics is not None
         if metrics is not None and self._fills_devices:  # rows that fill devices weigh nothing
             weighted_metrics = [*_as_list(weighted_metrics), *_as_list(metrics)]
             metrics = None
@@ -253,15 +278,29 @@ class BertTask(keras_hub.models.Task):
         validation_split=None,
         shuffle=True,
         group_by_length=True,
+        examples_per_row: int = 1,
+        tokens_per_batch: int | None = None,
         **kwargs,
     ):
         """As `keras.Model.fit`.
+
+        A batch's loss is the same mean over its examples however these share rows.
 
         Args:
             shuffle: bool. Arrays are shuffled anew each epoch.
             group_by_length: bool. Rows of raw text of like length share a batch, see
                 `data/batching.py`, so that little of it is padding. Needs `shuffle` and a
                 preprocessor that pads to the longest row.
+            examples_per_row: int. Above 1, at most so many examples of an array share a row of the
+                preprocessor's sequence_length, or of prepared ids' width, see
+                `data/row_packing.py`. `batch_size` counts such rows; all batches have one shape.
+                Validation data keeps one example a row.
+            tokens_per_batch: int, instead of `batch_size`, of arrays. Batches have as many rows as
+                fit into so many tokens, padding counted. With one example a row they are of few
+                lengths, each with its number of rows, see `batches_of_tokens`.
+
+        Raises:
+            ValueError: for options that do not go together, and as `prepared_dataset`.
         """
         if validation_split and validation_data is None:
             if isinstance(x, tf.data.Dataset):
@@ -269,7 +308,11 @@ class BertTask(keras_hub.models.Task):
             (x, y, sample_weight), validation_data = split_arrays(
                 x, y, sample_weight, validation_split
             )
-        if shuffle and group_by_length and self._groups_by_length(x):
+        if examples_per_row != 1 or tokens_per_batch is not None:
+            dataset = self.full_dataset(
+                x, y, sample_weight, batch_size, shuffle, examples_per_row, tokens_per_batch
+            )
+        elif shuffle and group_by_length and self._groups_by_length(x):
             dataset = self._grouped_dataset(x, y, sample_weight, batch_size or BATCH_SIZE)
         else:
             dataset = self.prepared_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
@@ -303,6 +346,13 @@ class BertTask(keras_hub.models.Task):
         """A dataset of global batches as the devices in scope can share them."""
         if dataset is None:
             return None
+        spec = dataset.element_spec
+        counts_examples = isinstance(spec, tuple) and "num_examples" in spec[0]
+        if counts_examples and getattr(self, "_counts_all_rows", False):
+            raise ValueError(
+                "These batches have rows or places without an example, which metrics would count. "
+                "Pass weighted_metrics to compile() in place of metrics."
+            )
         if self._fills_devices:
             replicas = num_replicas()
             if holds_own_rows(dataset):
@@ -334,6 +384,73 @@ class BertTask(keras_hub.models.Task):
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(-(-rows // batch_size)))
         return with_known_length(dataset).prefetch(2)
 
+    def full_dataset(
+        self,
+        x,
+        y=None,
+        sample_weight=None,
+        batch_size=None,
+        shuffle=False,
+        examples_per_row: int = 1,
+        tokens_per_batch: int | None = None,
+    ) -> tf.data.Dataset:
+        """As `prepared_dataset`, in batches of few shapes with next to no padding; see `fit`."""
+        if examples_per_row == 1 and tokens_per_batch is None:
+            return self.prepared_dataset(x, y, sample_weight, batch_size, shuffle)
+        self._check_full(x, y, batch_size, examples_per_row, tokens_per_batch)
+        if is_prepared(x):
+            row_length = np.shape(x["token_ids"])[-1]
+        else:
+            row_length = self.preprocessor.sequence_length
+        check_sizes(row_length, examples_per_row)
+        if tokens_per_batch is not None:
+            check_tokens(tokens_per_batch, row_length)
+        if tokens_per_batch is not None and examples_per_row == 1:
+            pools = self.prepared_dataset(x, y, sample_weight, POOL_EXAMPLES, shuffle=shuffle)
+            dataset = batches_of_tokens(
+                _map(pools, with_weights),
+                tokens_per_batch,
+                sequence_length=row_length,
+                targets_by_token=self.targets_by_token,
+            )
+            return with_known_length(dataset).prefetch(2)
+        # The same pools in each epoch, so that each has as many rows.
+        arguments = (x, y, sample_weight, POOL_EXAMPLES, "once" if shuffle else False)
+        if self.draws_targets:  # in rows that are full
+            pools = _map(self._batches(*arguments), self.preprocessor.without_targets)
+        else:
+            pools = self.prepared_dataset(*arguments)
+        batches = packed_batches(
+            pools,
+            (tokens_per_batch or 0) // row_length or batch_size or BATCH_SIZE,
+            row_length=row_length,
+            examples_per_row=examples_per_row,
+            shuffle=shuffle,
+            targets_by_token=self.targets_by_token,
+        )
+        if self.draws_targets:
+            batches = self._with_steps(batches, self.preprocessor.with_targets)
+        return with_known_length(batches).prefetch(2)
+
+    def _check_full(self, x, y, batch_size, examples_per_row, tokens_per_batch) -> None:
+        if isinstance(x, tf.data.Dataset) or x is None:
+            raise ValueError("examples_per_row and tokens_per_batch need x as arrays.")
+        if batch_size is not None and tokens_per_batch is not None:
+            raise ValueError("Pass batch_size or tokens_per_batch: each says how large a batch is.")
+        if y is None and not self.draws_targets:
+            raise ValueError("y is missing.")
+        if not is_prepared(x) and self.preprocessor is None:
+            self._preprocessed(None)  # says so
+        if examples_per_row == 1:
+            return
+        if not self.packs_rows:
+            raise ValueError(f"{type(self).__name__} takes one example a row: examples_per_row=1.")
+        if is_prepared(x) and self.draws_targets:
+            raise ValueError(
+                "Rows of several examples are masked once they are full. Pass raw text, or a "
+                "dataset that pretraining_dataset(examples_per_row=...) made."
+            )
+
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As `keras.Model.evaluate`."""
         if not kwargs.get("_use_cached_eval_dataset"):
@@ -343,11 +460,31 @@ class BertTask(keras_hub.models.Task):
         return super().evaluate(x, y, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x=None, batch_size=None, **kwargs):
-        """As `keras.Model.predict`: every row comes back, in order."""
+        """As `keras.Model.predict`: every row comes back, in order.
+
+        Raw texts are asked by length, so that little of a batch is padding.
+        """
+        order = None
+        if self._sorts_by_length(x) and kwargs.get("steps") is None:
+            order = order_of_texts(x, batch_size or BATCH_SIZE)
+        if order is not None:
+            x = keras.tree.map_structure(lambda rows: rows[order], as_arrays(x))
         dataset = self._for_devices(self.prepared_dataset(x, batch_size=batch_size))
         outputs = super().predict(dataset, **kwargs)
-        if not self._fills_devices:
+        if self._fills_devices:
+            outputs = self._without_filling(outputs, dataset)
+        if order is None:
             return outputs
+        places = np.argsort(order)
+        return keras.tree.map_structure(lambda rows: rows[places], outputs)
+
+    def _sorts_by_length(self, x) -> bool:
+        """Whether `predict` may ask in another order: each row for itself, of no length of its own."""
+        return self._groups_by_length(x) and self.one_row_each and not self.targets_by_token
+
+    @staticmethod
+    def _without_filling(outputs, dataset):
+        """The outputs of real rows."""
         masks = (keras.utils.unpack_x_y_sample_weight(b)[0]["padding_mask"] for b in dataset)
         real = np.concatenate([np.any(m, axis=tuple(range(1, m.ndim))) for m in masks])
         return keras.tree.map_structure(lambda rows: rows[real], outputs)
@@ -386,12 +523,20 @@ class BertTask(keras_hub.models.Task):
         Args:
             x, y, sample_weight: as in `fit`.
             batch_size: int, default `BATCH_SIZE`. Must be None where x is a dataset.
-            shuffle: bool. Arrays only: another order each time the dataset is read.
+            shuffle: bool, or `"once"`. Arrays only: another order each time the dataset is read,
+                or the same one.
 
         Raises:
             ValueError: for tuples of texts, unequal numbers of rows, or labels and ids out of
                 range.
         """
+        dataset = self._batches(x, y, sample_weight, batch_size, shuffle)
+        if not is_prepared(dataset):
+            dataset = self._preprocessed(dataset)
+        return _map(dataset, self._check_batch).prefetch(2)
+
+    def _batches(self, x, y, sample_weight, batch_size, shuffle) -> tf.data.Dataset:
+        """Whatever `fit` takes, in batches as it is."""
         if isinstance(x, tf.data.Dataset):
             given = {"y": y, "sample_weight": sample_weight, "batch_size": batch_size}
             for name, value in given.items():
@@ -400,22 +545,17 @@ class BertTask(keras_hub.models.Task):
                         f"x is a tf.data.Dataset, whose batches already hold all, but {name} was "
                         "passed too. Leave it out."
                     )
-            dataset = x
-        else:
-            x, y, sample_weight = map(as_arrays, (refuse_tuple(x), y, sample_weight))
-            if x is None:
-                raise ValueError("x is missing.")
-            if y is not None:
-                self.check_labels(y)
-            if is_prepared(x):
-                check_id_arrays(x, self._tables, self.backbone.max_sequence_length)
-            dataset = dataset_of_arrays(
-                x, y, sample_weight, batch_size=batch_size or BATCH_SIZE, shuffle=shuffle
-            )
-
-        if not is_prepared(dataset):
-            dataset = self._preprocessed(dataset)
-        return _map(dataset, self._check_batch).prefetch(2)
+            return x
+        x, y, sample_weight = map(as_arrays, (refuse_tuple(x), y, sample_weight))
+        if x is None:
+            raise ValueError("x is missing.")
+        if y is not None:
+            self.check_labels(y)
+        if is_prepared(x):
+            check_id_arrays(x, self._tables, self.backbone.max_sequence_length)
+        return dataset_of_arrays(
+            x, y, sample_weight, batch_size=batch_size or BATCH_SIZE, shuffle=shuffle
+        )
 
     def _preprocessed(self, dataset):
         if self.preprocessor is None:
@@ -430,16 +570,20 @@ class BertTask(keras_hub.models.Task):
             raise ValueError(f"The labels of this dataset are strings. {TUPLE_ERROR}")
         if not self.draws_targets:
             return _map(dataset, lambda x, *labels: self.preprocessor(refuse_tuple(x), *labels))
+        return self._with_steps(dataset, self.preprocessor)
+
+    def _with_steps(self, dataset, preprocess):
+        """Each batch preprocessed with a step number of its own."""
         # A fresh number for each batch of each epoch, the same in every run with this seed.
         steps = tf.data.Dataset.random(self.preprocessor.seed, rerandomize_each_iteration=True)
 
-        def preprocess(step, batch):
+        def with_step(step, batch):
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
             # Any int32: the masker takes it as one half of a seed.
             step = tf.cast(step % (2**31 - 1), tf.int32)
-            return self.preprocessor(refuse_tuple(x), y=y, sample_weight=sample_weight, step=step)
+            return preprocess(refuse_tuple(x), y=y, sample_weight=sample_weight, step=step)
 
-        return _map(tf.data.Dataset.zip(steps, dataset), preprocess)
+        return _map(tf.data.Dataset.zip(steps, dataset), with_step)
 
     def _check_batch(self, *batch):
         x = check_id_batch(batch[0], self._tables, self.backbone.max_sequence_length)
@@ -451,6 +595,7 @@ class BertTask(keras_hub.models.Task):
             "token_ids": self.backbone.vocabulary_size,
             "segment_ids": self.backbone.num_segments,
             **({"task_ids": self.backbone.num_tasks} if self.backbone.num_tasks else {}),
+            "position_ids": self.backbone.max_sequence_length,
         }
 
     def serve(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -63,6 +63,7 @@ class BertTextClassifier(BertTask):
     backbone_cls = BertBackbone
     preprocessor_cls = BertPreprocessor
     head_name = "classifier"
+    packs_rows = True
 
     def __init__(
         self,
@@ -94,8 +95,7 @@ class BertTextClassifier(BertTask):
         self.output_dense = dense(backbone, num_classes, "output_dense")
 
         # Functional model
-        pooled = backbone(backbone.input)["pooled_output"]
-        logits = self.output_dense(self.output_dropout(pooled))
+        logits = self.logits(backbone(backbone.input), backbone.input)
         # Before super().__init__, which compiles by the task's own loss.
         self.num_classes = num_classes
         self.regression = regression
@@ -104,6 +104,9 @@ class BertTextClassifier(BertTask):
         # Config
         self.class_names = None if class_names is None else tuple(class_names)
         self.dropout = dropout
+
+    def logits(self, encoded, inputs):
+        return self.output_dense(self.output_dropout(encoded["pooled_output"]))
 
     def default_loss(self):
         if self.regression:

@@ -74,6 +74,7 @@ class BertTokenClassifier(BertTask):
     uses_pooler = False
     targets_by_token = True
     one_row_each = False
+    packs_rows = True
 
     def __init__(
         self,
@@ -104,14 +105,16 @@ class BertTokenClassifier(BertTask):
         self.output_dense = dense(backbone, num_classes, "output_dense")
 
         # Functional model
-        sequence = backbone(backbone.input)["sequence_output"]  # (batch, length, hidden_dim)
-        logits = self.output_dense(self.output_dropout(sequence))  # (batch, length, classes)
+        logits = self.logits(backbone(backbone.input), backbone.input)
         super().__init__(inputs=backbone.input, outputs=logits, **kwargs)
 
         # Config
         self.num_classes = num_classes
         self.class_names = None if class_names is None else tuple(class_names)
         self.dropout = dropout
+
+    def logits(self, encoded, inputs):
+        return self.output_dense(self.output_dropout(encoded["sequence_output"]))
 
     def default_loss(self):
         # The same mean: over the words labelled, as there over the tokens masked.

@@ -9,7 +9,7 @@ import keras
 from jax import numpy as jnp
 
 from keras_bert_impl.training.distribution import num_replicas
-from keras_bert_impl.training.steps import rows_of, track
+from keras_bert_impl.training.steps import rows_of, shares_of, track
 
 
 def train_step(model, state, data):
@@ -90,7 +90,14 @@ def _weighted(data):
             return real
         return weight * real.reshape(-1, *[1] * (weight.ndim - 1))
 
-    return (x, y, weigh(sample_weight, y)), real.sum()
+    return (x, y, weigh(sample_weight, y)), _count(x)
+
+
+def _count(x):
+    """How many rows, or examples, a batch has beside rows that only fill devices."""
+    if num_replicas() == 1 or "num_examples" in x:
+        return rows_of(x)
+    return _real_rows(x).sum()
 
 
 def _real_rows(x):
@@ -104,18 +111,18 @@ def _forward(model, trainable, non_trainable, part, weight_sums, part_of_batch, 
 
     What layers added, such as regularizers, counts by the part's rows.
     """
-    x, y, sample_weight = part
+    x = part[0]
     y_pred, non_trainable, added = model.stateless_call(
         trainable, non_trainable, x, return_losses=True, training=training
     )
-    shares = model.batch_losses.shares(y, y_pred, sample_weight, weight_sums)
+    shares = shares_of(model, part, y_pred, weight_sums)
     total = model.batch_losses.total(shares) + part_of_batch * sum(added)
     return total, (shares, y_pred, non_trainable)
 
 
 def _tracked(model, metrics, part, y_pred, shares, total, whole_rows):
     """The metrics' state after a part of a batch."""
-    rows = _real_rows(part[0]).sum() if num_replicas() > 1 else rows_of(part[0])
+    rows = _count(part[0])
     variables = model.metrics_variables
     with keras.StatelessScope(state_mapping=list(zip(variables, metrics, strict=True))) as scope:
         track(model, part, y_pred, shares, total, rows, whole_rows)

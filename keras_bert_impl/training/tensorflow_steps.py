@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.training.distribution import sum_over_replicas
-from keras_bert_impl.training.steps import rows_of, track
+from keras_bert_impl.training.steps import rows_of, shares_of, track
 
 
 def train_step(model, data):
@@ -22,14 +22,14 @@ def _train_step(model, data):
     has_gradient: list[bool] = []
 
     def gradients_of(part):
-        x, y, sample_weight = part
+        x = part[0]
         with tf.GradientTape() as tape:
             y_pred = model(x, training=True)
-            shares = model.batch_losses.shares(y, y_pred, sample_weight, weight_sums)
+            shares = shares_of(model, part, y_pred, weight_sums)
             total = _with_added_losses(model, model.batch_losses.total(shares), x, whole_rows)
             scaled = model.optimizer.scale_loss(total)
         gradients = tape.gradient(scaled, variables)
-        track(model, (x, y, sample_weight), y_pred, shares, total, rows_of(x), whole_rows)
+        track(model, part, y_pred, shares, total, rows_of(x), whole_rows)
         return gradients
 
     if num_parts == 1:
@@ -71,7 +71,7 @@ def _test_step(model, data):
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     whole_rows, weight_sums = _whole_batch(model, x, y, sample_weight)
     y_pred = model(x, training=False)
-    shares = model.batch_losses.shares(y, y_pred, sample_weight, weight_sums)
+    shares = shares_of(model, (x, y, sample_weight), y_pred, weight_sums)
     total = _with_added_losses(model, model.batch_losses.total(shares), x, whole_rows)
     track(model, (x, y, sample_weight), y_pred, shares, total, rows_of(x), whole_rows)
     return _results(model)

@@ -72,3 +72,47 @@ def test_a_row_of_several_choices_is_as_long_as_its_longest():
     pools = tf.data.Dataset.from_tensors({"padding_mask": mask})
     made = batching.batches_of_like_length(pools, 2, length_multiple=1)
     assert sorted(tuple(x["padding_mask"].shape) for x in made) == [(2, 2, 3), (2, 2, 9)]
+
+
+def batches_of_tokens(lengths, tokens, sequence_length=40, **options):
+    pools = tf.data.Dataset.from_tensor_slices(rows(lengths)).batch(64)
+    made = batching.batches_of_tokens(pools, tokens, sequence_length=sequence_length, **options)
+    return [tf.nest.map_structure(np.array, batch) for batch in made]
+
+
+def test_batches_of_tokens_have_few_shapes_and_every_row_once():
+    made = batches_of_tokens(LENGTHS, 100)
+    buckets = batching.bucket_lengths(40)
+    assert buckets == [16, 24, 32, 40]
+    assert {x["token_ids"].shape for x, _, _ in made} == {(6, 16), (4, 24), (3, 32)}
+    seen = []
+    for x, y, weight in made:
+        real = x["num_examples"] == 1
+        np.testing.assert_array_equal(weight, real)
+        seen += y[real].tolist()
+        np.testing.assert_array_equal(x["padding_mask"].sum(-1), np.where(real, LENGTHS[y], 0))
+        longest = LENGTHS[y[real]].max()
+        assert x["padding_mask"].shape[1] == min(b for b in buckets if b >= longest)
+    assert sorted(seen) == list(range(len(LENGTHS)))
+    # Only the last batch of each length is filled up.
+    assert sum((x["num_examples"] == 0).any() for x, _, _ in made) <= 3
+
+
+def test_batches_of_tokens_widen_pools_that_are_narrower_than_rows():
+    x, _, _ = rows(np.array([3, 3]), width=4)
+    pools = tf.data.Dataset.from_tensors((x, x["token_ids"], x["padding_mask"] * 1.0))
+    (made,) = batching.batches_of_tokens(pools, 48, sequence_length=20, targets_by_token=True)
+    assert made[0]["token_ids"].shape == made[1].shape == made[2].shape == (3, 16)
+
+
+def test_a_batch_of_tokens_must_hold_a_row():
+    with pytest.raises(ValueError, match="tokens_per_batch=39 is less than a row of 40 tokens"):
+        batches_of_tokens(LENGTHS, 39)
+
+
+def test_texts_are_ordered_by_their_characters():
+    assert batching.order_of_texts(["a", "ccc", "bb"], 2).tolist() == [1, 2, 0]
+    pairs = {"text_a": np.array(["a", "bb"]), "text_b": ["dddd", "e"]}
+    assert batching.order_of_texts(pairs, 1).tolist() == [0, 1]
+    for x in (["a", "b"], [["a"], ["b"], ["c"]], [1, 2, 3], "abc"):
+        assert batching.order_of_texts(x, 2) is None

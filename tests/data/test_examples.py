@@ -15,6 +15,8 @@ from tests.docstrings import run_examples
     ("module", "num_examples"),
     [
         ("packing", 2),
+        ("row_packing", 1),
+        ("batching", 2),
         ("masking", 1),
         ("masking_units", 1),
         ("marked_pieces", 5),

@@ -175,6 +175,45 @@ def test_single_texts_for_the_masked_lm_alone():
         assert y.shape == weight.shape == x["mask_positions"].shape
 
 
+def test_rows_of_several_examples_are_full_and_resumable():
+    def made(**options):
+        return make(sequence_length=32, examples_per_row=4, seed=3, **options)
+
+    batches = list(made().take(12))
+    assert_same(batches, list(made().take(12)))
+    assert_same(batches[9:], list(made(start_step=9).take(3)))
+    full = np.mean([x["padding_mask"] for x, _, _ in batches])
+    plain = np.mean([x["padding_mask"] for x, _, _ in make(sequence_length=32).take(12)])
+    assert full > 0.95 > plain
+    for x, y, weights in batches:
+        assert y["next_sentence"].shape == weights["next_sentence"].shape == (4, 4)
+        np.testing.assert_array_equal(
+            np.sum(weights["next_sentence"], axis=1), np.max(x["sequence_ids"], axis=1)
+        )
+        # Masks are those of a row.
+        assert (np.sum(weights["masked_lm"], axis=1) == 3).all()
+    with pytest.raises(ValueError, match="examples_per_row=0 must be at least 1"):
+        make(examples_per_row=0)
+
+
+def test_each_example_is_in_one_row():
+    def examples(data):
+        seen = []
+        for batch in data:
+            ids = unmasked(batch)
+            x = batch[0]
+            if "sequence_ids" in x:
+                sequences = x["sequence_ids"].numpy()
+            else:
+                sequences = x["padding_mask"].numpy().astype("int32")
+            for row, numbers in zip(ids, sequences, strict=True):
+                seen += [tuple(row[numbers == k]) for k in range(1, numbers.max() + 1)]
+        return sorted(seen)
+
+    options = {"short_sequence_probability": 0.7, "seed": 1}
+    assert examples(evaluation(examples_per_row=5, **options)) == examples(evaluation(**options))
+
+
 def test_whole_words():
     documents = [["10 900 901 20 30", "40 902 50 60 903"], ["70 904 905 906 80", "11 12 13 14 15"]]
     for x, y, weight in make(documents, whole_word=True, mask_rate=0.3, max_predictions=5).take(20):

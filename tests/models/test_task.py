@@ -60,6 +60,21 @@ def test_all_kinds_of_input_give_the_same_predictions(pair):
     )
 
 
+def test_predict_asks_texts_by_length_and_answers_in_order(task, monkeypatch):
+    classifier, raw, prepared = task
+    expected, asked = classifier.predict(prepared, verbose=0), []
+    prepare_batches = classifier.prepared_dataset
+
+    def record(x, **options):
+        asked.append(list(x))
+        return prepare_batches(x, **options)
+
+    monkeypatch.setattr(classifier, "prepared_dataset", record)
+    answers = classifier.predict(raw, batch_size=2, verbose=0)
+    np.testing.assert_allclose(answers, expected, atol=1e-5)
+    assert asked == [sorted(raw, key=len, reverse=True)] != [raw]
+
+
 def test_all_kinds_of_input_give_the_same_evaluation(task):
     classifier, raw, prepared = task
     logits = classifier.predict(prepared, verbose=0)
