@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert_impl.layers.dropout import dropped, seeds_of
 from keras_bert_impl.layers.fusion import fused, is_fusing
 from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, dense
+from keras_bert_impl.layers.products import dense_result, product
 
 
 def make_attention_mask(padding_mask=None, sequence_ids=None, causal_length=None):
@@ -91,9 +92,30 @@ def _dropped_probabilities(rate: float):
     def function(scores, mask, *seeds):
         weights = ops.softmax(ops.where(mask, ops.cast(scores, "float32"), -1e30), axis=-1)
         weights = ops.cast(weights, scores.dtype)
-        return dropped(weights, rate, seeds[0]) if seeds else weights
+        return (dropped(weights, rate, seeds[0]) if seeds else weights), weights, *seeds
 
-    return fused(function)
+    def backward(dy, weights, *seeds):
+        dy = dropped(dy, rate, seeds[0]) if seeds else dy
+        weights = ops.cast(weights, "float32")
+        changes = ops.cast(dy, "float32") * weights
+        total = ops.sum(changes, axis=-1, keepdims=True)
+        return (ops.cast(changes - weights * total, dy.dtype),)
+
+    return fused(function, backward)
+
+
+@functools.cache
+def _heads(num_heads: int, head_dim: int):
+    """(b, l, 3 * hidden_dim) and its bias to query, scaled, key, value: (3, b, heads, l, d)."""
+
+    def function(qkv, bias):
+        batch, length, _ = ops.shape(qkv)
+        scale = ops.repeat(ops.array([head_dim**-0.5, 1.0, 1.0]), num_heads * head_dim)
+        qkv = (ops.cast(qkv, "float32") + ops.cast(bias, "float32")) * scale
+        qkv = ops.reshape(ops.cast(qkv, bias.dtype), (batch, length, 3, num_heads, head_dim))
+        return ops.transpose(qkv, (2, 0, 3, 1, 4))
+
+    return fused(function, biases=((1, 0),))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -151,7 +173,8 @@ class SelfAttention(keras.layers.Layer):
 
     def call(self, x, attention_mask=None, training=None):
         if is_fusing():
-            return self._attend_in_loops(x, attention_mask, training)
+            result, bias = self.attend_in_loops(x, attention_mask, training)
+            return result if bias is None else result + bias
         query, key, value = self._project(x)
         if training and self.dropout_rate > 0:
             # The library's product cannot drop probabilities, as the paper's model does.
@@ -160,13 +183,20 @@ class SelfAttention(keras.layers.Layer):
             return self._join_heads(ops.einsum("bhqk,bkhd->bqhd", weights, value))
         return self._attend(query, key, value, attention_mask)
 
-    def _attend_in_loops(self, x, attention_mask, training):
-        """The same with few passes over memory: heads come first once, and not for each product."""
-        batch, length, _ = ops.shape(x)
-        qkv = self.query_key_value(x)  # (batch, length, 3 * hidden_dim)
-        qkv = ops.reshape(qkv, (batch, length, 3, self.num_heads, self.head_dim))
-        query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)  # (b, h, l, d)
-        query = query * ops.cast(self.head_dim**-0.5, query.dtype)
+    def attend_in_loops(self, x, attention_mask, training):
+        """The same in few passes over memory, as `fit` runs it.
+
+        Args:
+            x, attention_mask, training: as in `call`.
+
+        Returns:
+            (batch, length, hidden_dim) and the bias still to be added, or None; see `product`.
+        """
+        qkv, bias = product(self.query_key_value, x)  # (batch, length, 3 * hidden_dim)
+        if bias is None:
+            bias = ops.zeros((qkv.shape[-1],), qkv.dtype)
+        # Heads come first once, and not for each product: (batch, heads, length, head_dim) each.
+        query, key, value = ops.unstack(_heads(self.num_heads, self.head_dim)(qkv, bias), 3)
         scores = ops.einsum("bhqd,bhkd->bhqk", query, key)
         if attention_mask is None:
             attention_mask = ops.ones((1, 1, 1, 1), "bool")
@@ -174,7 +204,7 @@ class SelfAttention(keras.layers.Layer):
             scores, attention_mask, *seeds_of(self.dropout, training)
         )
         context = ops.matmul(weights, value)  # (batch, heads, length, head_dim)
-        return self._join_heads(ops.transpose(context, (0, 2, 1, 3)))
+        return product(self.output_dense, self._side_by_side(ops.transpose(context, (0, 2, 1, 3))))
 
     def with_cache(self, x, cache, index, attention_mask):
         """Attention of new positions to those before them, whose keys and values are kept.
@@ -197,7 +227,7 @@ class SelfAttention(keras.layers.Layer):
     def _project(self, x):
         """Query, key and value, each (batch, length, num_heads, head_dim)."""
         batch, length, _ = ops.shape(x)
-        qkv = self.query_key_value(x)  # (batch, length, 3 * hidden_dim)
+        qkv = dense_result(self.query_key_value, x)  # (batch, length, 3 * hidden_dim)
         qkv = ops.reshape(qkv, (batch, length, 3, self.num_heads, self.head_dim))
         return qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
 
@@ -210,9 +240,12 @@ class SelfAttention(keras.layers.Layer):
         return self._join_heads(ops.dot_product_attention(query, key, value, mask=attention_mask))
 
     def _join_heads(self, context):
+        return dense_result(self.output_dense, self._side_by_side(context))
+
+    def _side_by_side(self, context):
+        """(batch, length, num_heads, head_dim) to (batch, length, hidden_dim)."""
         batch, length = ops.shape(context)[:2]
-        context = ops.reshape(context, (batch, length, self.num_heads * self.head_dim))
-        return self.output_dense(context)
+        return ops.reshape(context, (batch, length, self.num_heads * self.head_dim))
 
     def compute_output_shape(self, x_shape, attention_mask_shape=None):
         return x_shape

@@ -25,12 +25,13 @@ def keep_mask(shape, rate: float, seed):
     size = 1
     for axis in shape:
         size *= axis
-    # Twice, with another key: where two layers' ranges of numbers overlap, their masks do not.
-    bits = ops.cast(ops.arange(size, dtype="int32"), "uint32") + seed[0]
-    key = _mixed(seed[0] * _uint32(0x9E3779B9) + _mixed(seed[1] + _uint32(0x85EBCA6B)))
-    bits = ops.bitwise_xor(_mixed(bits), key)
+    # An odd factor of the seed's own: where two layers' ranges of numbers overlap, their masks
+    # do not.
+    factor = ops.bitwise_or(_mixed(seed[1] + _uint32(0x85EBCA6B)), _uint32(1))
+    start = _mixed(seed[0] + _mixed(seed[1] + _uint32(0x9E3779B9)))
+    bits = _mixed(ops.cast(ops.arange(size, dtype="int32"), "uint32") * factor + start)
     threshold = min(round(rate * 2**32), 2**32 - 1)
-    return ops.reshape(_mixed(bits) >= _uint32(threshold), shape)
+    return ops.reshape(bits >= _uint32(threshold), shape)
 
 
 def dropped(x, rate: float, seed):

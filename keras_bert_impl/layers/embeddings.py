@@ -56,7 +56,8 @@ class BertEmbeddings(keras.layers.Layer):
         num_tasks: int = 0,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        # In lower precision Keras would cast the whole table to read a few rows of it.
+        super().__init__(autocast=False, **kwargs)
         if num_tasks < 0:
             raise ValueError(f"num_tasks={num_tasks} must not be negative.")
         self.vocabulary_size = vocabulary_size
@@ -119,7 +120,7 @@ class BertEmbeddings(keras.layers.Layer):
             )
         if position_ids is None:
             position_ids = ops.arange(ops.shape(token_ids)[1])  # (length,)
-        x = self.token_embedding(token_ids)  # (batch, length, hidden_dim)
+        x = self._token_vectors(token_ids)  # (batch, length, hidden_dim)
         x = x + self.position_embedding(position_ids)
         x = x + self.segment_embedding(segment_ids)
         if self.task_embedding is not None:
@@ -127,6 +128,13 @@ class BertEmbeddings(keras.layers.Layer):
                 default_task_ids(token_ids) if task_ids is None else task_ids
             )
         return normalize_and_drop(x, self.layer_norm, self.dropout, training)
+
+    def _token_vectors(self, token_ids):
+        table = self.token_embedding
+        if table.lora_enabled or getattr(table, "quantization_mode", None) is not None:
+            return table(token_ids)
+        rows = ops.take(table.embeddings, ops.cast(token_ids, "int32"), axis=0)
+        return ops.cast(rows, self.compute_dtype)
 
     def compute_output_shape(
         self,

@@ -3,6 +3,7 @@
 import keras
 
 from keras_bert_impl.layers.attention import SelfAttention
+from keras_bert_impl.layers.fusion import is_fusing
 from keras_bert_impl.layers.initialization import (
     INITIALIZER_RANGE,
     LAYER_NORM_EPSILON,
@@ -10,6 +11,7 @@ from keras_bert_impl.layers.initialization import (
     hidden_activation,
 )
 from keras_bert_impl.layers.normalization import add_and_normalize
+from keras_bert_impl.layers.products import dense_result, product
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -53,7 +55,7 @@ class BertEncoderLayer(keras.layers.Layer):
         self.attention_dropout = dropout if attention_dropout is None else attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
-        self._activate = hidden_activation(activation)
+        hidden_activation(activation)  # an unknown name is an error at once
 
     def build(self, x_shape, attention_mask_shape=None):
         hidden_dim = x_shape[-1]
@@ -86,19 +88,30 @@ class BertEncoderLayer(keras.layers.Layer):
         self.built = True
 
     def call(self, x, attention_mask=None, training=None):
-        attended = self.attention(x, attention_mask=attention_mask, training=training)
-        return self._after_attention(x, attended, training)
+        if is_fusing():
+            attended, bias = self.attention.attend_in_loops(x, attention_mask, training)
+        else:
+            attended, bias = (
+                self.attention(x, attention_mask=attention_mask, training=training),
+                None,
+            )
+        return self._after_attention(x, attended, training, bias)
 
     def with_cache(self, x, cache, index, attention_mask):
         """As `call`, of new positions alone; arguments and results as `SelfAttention.with_cache`."""
         attended, cache = self.attention.with_cache(x, cache, index, attention_mask)
         return self._after_attention(x, attended, training=False), cache
 
-    def _after_attention(self, x, attended, training):
-        x = add_and_normalize(x, attended, self.attention_layer_norm, self.dropout, training)
-        transformed = self._activate(self.intermediate_dense(x))  # (b, l, intermediate_dim)
-        transformed = self.output_dense(transformed)  # (batch, length, hidden_dim)
-        return add_and_normalize(x, transformed, self.output_layer_norm, self.dropout, training)
+    def _after_attention(self, x, attended, training, bias=None):
+        x = add_and_normalize(x, attended, self.attention_layer_norm, self.dropout, training, bias)
+        # (batch, length, intermediate_dim)
+        transformed = dense_result(self.intermediate_dense, x, self.activation, training)
+        if is_fusing():
+            transformed, bias = product(self.output_dense, transformed)
+        else:
+            transformed, bias = dense_result(self.output_dense, transformed), None
+        norm = self.output_layer_norm
+        return add_and_normalize(x, transformed, norm, self.dropout, training, bias)
 
     def compute_output_shape(self, x_shape, attention_mask_shape=None):
         return x_shape

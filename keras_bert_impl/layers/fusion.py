@@ -33,15 +33,19 @@ def is_fusing() -> bool:
     return getattr(_state, "active", False) and keras.backend.backend() == "tensorflow"
 
 
-def fused(function):
-    """A function of tensors to a tensor, compiled to one loop forward and one backward.
-
-    Backward computes the function anew from its arguments, which costs less than to keep what
-    lies between and read it again.
+def fused(function, backward=None, biases=()):
+    """A function of tensors to a tensor, compiled to few loops forward and backward.
 
     Args:
         function: written in `keras.ops`, a function of its tensors alone, elementwise but for
             reductions. It is compiled anew for each combination of shapes.
+        backward: None, and backward computes the function anew from its arguments, which costs
+            less than to keep what lies between and read it again. Or a function that says how:
+            then `function` gives a tuple of its result and of what is kept, and `backward` takes
+            the result's gradient and what was kept, and gives the gradients of the floating
+            arguments, in their order, `biases` left out.
+        biases: pairs (index of a vector, index of the argument that it is added to along the last
+            axis): the vector's gradient is the sum of the other's, which is a matrix product.
 
     Returns:
         A function of the same tensors. Gradients reach the floating ones.
@@ -50,8 +54,8 @@ def fused(function):
     @functools.wraps(function)
     def call(*args):
         if not is_fusing():
-            return function(*args)
-        return _in_tensorflow(function)(*args)
+            return function(*args) if backward is None else function(*args)[0]
+        return _in_tensorflow(function, backward, tuple(biases))(*args)
 
     return call
 
@@ -79,26 +83,47 @@ def _compiled(function):
 
 
 @functools.cache
-def _in_tensorflow(function):
+def _in_tensorflow(function, backward, biases):
     import tensorflow as tf
 
-    def differentiable(args):
-        return [arg for arg in args if arg.dtype.is_floating]
+    targets = dict(biases)
 
-    def backward(dy, *args):
+    def differentiable(args):
+        return [arg for i, arg in enumerate(args) if arg.dtype.is_floating and i not in targets]
+
+    def derived(dy, *args):
         with tf.GradientTape() as tape:
             tape.watch(differentiable(args))
             y = function(*args)
         return tape.gradient(y, differentiable(args), dy, unconnected_gradients="zero")
 
-    forward, backward = _compiled(function), _compiled(backward)
+    run = _compiled(function)
+    run_backward = _compiled(backward or derived)
 
     @tf.custom_gradient
     def apply(*args):
-        def gradient(dy):
-            gradients = iter(backward(dy, *args))
-            return [next(gradients) if arg.dtype.is_floating else None for arg in args]
+        result = run(*args)
+        result, kept = (result, args) if backward is None else (result[0], result[1:])
+        floating = [arg.dtype.is_floating for arg in args]
 
-        return forward(*args), gradient
+        def gradient(dy):
+            left = iter(run_backward(dy, *kept))
+            gradients: list = [
+                next(left) if is_floating and i not in targets else None
+                for i, is_floating in enumerate(floating)
+            ]
+            for bias, target in biases:
+                gradients[bias] = _sum_of_rows(gradients[target])
+            return gradients
+
+        return result, gradient
 
     return lambda *args: apply(*(tf.convert_to_tensor(arg) for arg in args))
+
+
+def _sum_of_rows(x):
+    """(..., columns) to (columns,), as a product, which sums in float32."""
+    import tensorflow as tf
+
+    x = tf.reshape(x, [-1, tf.shape(x)[-1]])
+    return tf.matmul(tf.ones([1, tf.shape(x)[0]], x.dtype), x)[0]

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bert_impl.layers.embeddings import with_task_ids
 from keras_bert_impl.layers.scalar_mix import ScalarMix
+from keras_bert_impl.models.fixed_weights import PredictsFast
 
 # The rows of the paper's table 7, the weighted sum as ELMo's.
 FEATURES = (
@@ -91,7 +92,7 @@ def token_features(backbone, features: str):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
-class BertFeatures(keras.Model):
+class BertFeatures(PredictsFast, keras.Model):
     """Ids to vectors of each token, from the layers that one likes (paper, section 5.3, table 7).
 
     It has no weights of its own but those of the weighted sum: what the backbone learns, it

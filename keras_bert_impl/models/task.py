@@ -30,8 +30,8 @@ from keras_bert_impl.data.batching import (
 from keras_bert_impl.data.row_packing import POOL_EXAMPLES, check_sizes, packed_batches
 from keras_bert_impl.data.streams import holds_own_rows, steps_in_a_row
 from keras_bert_impl.layers.embeddings import with_task_ids
-from keras_bert_impl.layers.fusion import fusing
 from keras_bert_impl.models.backbone import is_packed
+from keras_bert_impl.models.fixed_weights import PredictsFast
 from keras_bert_impl.models.preprocessor import pop_options
 from keras_bert_impl.training.batch_losses import BatchLosses
 from keras_bert_impl.training.distribution import (
@@ -45,7 +45,7 @@ from keras_bert_impl.training.steps import test_step, train_step, whole_batch_lo
 BATCH_SIZE = 32  # as keras.Model.fit
 
 
-class BertTask(keras_hub.models.Task):
+class BertTask(PredictsFast, keras_hub.models.Task):
     """A backbone with a head, trained and asked with raw text or with prepared ids.
 
     `x` may be strings, a dict of string arrays for pairs, a dict of prepared arrays
@@ -234,10 +234,6 @@ class BertTask(keras_hub.models.Task):
 
     def test_step(self, *args):
         return test_step(self, *args)
-
-    def predict_step(self, *args):
-        with fusing():
-            return super().predict_step(*args)
 
     def compile_from_config(self, config):
         """Compile as the saved model was, so that training goes on where it was.

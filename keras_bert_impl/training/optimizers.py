@@ -66,7 +66,7 @@ def rates_by_depth(paths: Sequence[str], layer_decay: float) -> list[float]:
 
 @functools.cache
 def _adam_step(beta_1: float, beta_2: float, epsilon: float, decay: float):
-    """A variable and its slots after a step, in one loop where loops are fused."""
+    """A variable and its slots after a step, in few loops where loops are fused."""
 
     def function(gradient, variable, momentum, velocity, rate, first, second, clip_scale):
         gradient = gradient * clip_scale
@@ -80,9 +80,12 @@ def _adam_step(beta_1: float, beta_2: float, epsilon: float, decay: float):
     return compiled(function)
 
 
-@compiled
-def _square_sum(gradient):
-    return ops.sum(ops.square(ops.cast(gradient, "float32")))
+def _norm(gradients):
+    """Of all gradients as one vector, float32 scalar."""
+    import tensorflow as tf
+
+    halves = [tf.nn.l2_loss(tf.cast(gradient, tf.float32)) for gradient in gradients]
+    return tf.sqrt(2 * tf.add_n(halves))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -185,12 +188,11 @@ class BertAdamW(keras.optimizers.Optimizer):
         decay = self.weight_decay if self._var_key(variable) in self._decayed else None
         scalars = [ops.cast(learning_rate, dtype) * self._rates[index], *corrections]
         step_function = _adam_step(self.beta_1, self.beta_2, self.epsilon, decay or 0.0)
-        values = step_function(
-            ops.cast(gradient, dtype),
-            *(ops.convert_to_tensor(v) for v in (variable, momentum, velocity)),
-            *(ops.cast(scalar, dtype) for scalar in (*scalars, self._clip_scale)),
-        )
-        for target, value in zip((variable, momentum, velocity), values, strict=True):
+        gradient = ops.cast(gradient, dtype)
+        scalars = [ops.cast(scalar, dtype) for scalar in (*scalars, self._clip_scale)]
+        targets = (variable, momentum, velocity)
+        values = step_function(gradient, *(ops.convert_to_tensor(v) for v in targets), *scalars)
+        for target, value in zip(targets, values, strict=True):
             self.assign(target, value)
 
     # Keras clips each replica's gradient before the replicas are summed, and decays weights
@@ -218,7 +220,7 @@ class BertAdamW(keras.optimizers.Optimizer):
         if self.global_clipnorm is None:
             gradients = super()._clip_gradients(gradients)  # by value, or each by its own norm
         else:
-            norm = ops.sqrt(sum(_square_sum(gradient) for gradient in gradients))
+            norm = _norm(gradients)
             self._clip_scale = self.global_clipnorm / ops.maximum(norm, self.global_clipnorm)
         fuse = is_fusing()
 
