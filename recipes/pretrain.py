@@ -21,7 +21,13 @@ from absl import app, flags
 
 import keras_bert_impl as kbi
 
-_INPUT = flags.DEFINE_list("input", None, "Text files to train on.", required=True)
+_INPUT = flags.DEFINE_list("input", [], "Text files to train on.")
+_PREPARED = flags.DEFINE_string(
+    "prepared", None, "Folder of tools/prepare_pretraining.py, in place of --input."
+)
+_STREAMS = flags.DEFINE_integer(
+    "streams", 1, "Parts that rows come from; each of several machines makes its own of them."
+)
 _HELD_OUT = flags.DEFINE_list("held_out", [], "Text files to measure on at the end.")
 _HELD_OUT_STEPS = flags.DEFINE_integer(
     "held_out_steps", 100, "Batches to measure on. Short text is read again, with other masks."
@@ -93,28 +99,54 @@ def main(_):
         tokenizer = kbi.load_tokenizer(_INIT_FROM.value)
     else:
         tokenizer = kbi.BertTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
-    documents = kbi.read_documents(_INPUT.value)
+    if bool(_INPUT.value) == bool(_PREPARED.value):
+        raise app.UsageError("Pass either --input or --prepared.")
+    prepared = kbi.RowFiles(_PREPARED.value) if _PREPARED.value else None
+    documents: Any = None if prepared else kbi.read_documents(_INPUT.value)
+    length = prepared.settings["sequence_length"] if prepared else _SEQUENCE_LENGTH.value
     masking: dict[str, Any] = {
         "mask_rate": _MASK_RATE.value,
         "max_predictions": _MAX_PREDICTIONS.value,
     }
     whole_word = objectives_flags.mask_unit() == "whole_word"
     rows: dict[str, Any] = {
-        "sequence_length": _SEQUENCE_LENGTH.value,
+        "sequence_length": length,
         "batch_size": _BATCH_SIZE.value,
     }
     objectives = objectives_flags.chosen_objectives(tokenizer, masking)
     tasks = objectives_flags.chosen_schedule(objectives)
     num_tasks = objectives_flags.num_tasks(objectives)
     num_steps = objectives_flags.num_steps(_NUM_STEPS, tasks)
+    if prepared and objectives is not None:
+        raise app.UsageError("--prepared has rows for the default objectives alone.")
+    streams = _STREAMS.value
+    if _BATCH_SIZE.value % streams:
+        raise app.UsageError(f"--batch_size={_BATCH_SIZE.value} must divide by --streams.")
 
-    def batches(documents, start_step=0, tasks=tasks):
-        options = {**rows, "seed": _SEED.value, "start_step": start_step}
+    def batches(documents, start_step=0, tasks=tasks, **options):
+        options = {**rows, "seed": _SEED.value, "start_step": start_step, **options}
         if objectives is None:
             options |= {**masking, "whole_word": whole_word}
             return kbi.pretraining_dataset(documents, tokenizer, **options)
         options |= {"schedule": tasks, "task_embeddings": num_tasks > 0}
         return kbi.objectives_dataset(documents, tokenizer, objectives, **options)
+
+    def stream(number, step):
+        options: dict[str, Any] = {"batch_size": _BATCH_SIZE.value // streams, "start_step": step}
+        if prepared:
+            options |= {"seed": _SEED.value, "stream": number, "num_streams": streams, **masking}
+            options["whole_word"] = whole_word
+            return kbi.prepared_pretraining_dataset(prepared, tokenizer, **options)
+        if streams > 1:
+            options |= {"seed": _SEED.value * streams + number}
+            return batches(documents.shard(streams, number), **options)
+        return batches(documents, **options)
+
+    def training_batches(step):
+        worker, workers = kbi.worker_position() if streams > 1 else (0, 1)
+        return kbi.dataset_of_streams(
+            lambda number: stream(number, step), streams, worker=worker, num_workers=workers
+        )
 
     overrides: dict[str, Any] = {
         "num_layers": _NUM_LAYERS.value,
@@ -138,7 +170,7 @@ def main(_):
                 _SIZE.value,
                 tokenizer.vocabulary_size(),
                 dropout=_DROPOUT.value,
-                max_sequence_length=max(512, _SEQUENCE_LENGTH.value),
+                max_sequence_length=max(512, length),
                 num_tasks=num_tasks,
                 **overrides,
             )
@@ -159,7 +191,9 @@ def main(_):
             **rows,
             **masking,
             "whole_word": whole_word,
-            "input": [kbi.file_fingerprint(path) for path in _INPUT.value],
+            "input": prepared.fingerprint()
+            if prepared
+            else [kbi.file_fingerprint(path) for path in _INPUT.value],
             "vocabulary": tokenizer.fingerprint(),
             "init_from": _INIT_FROM.value,
             "backbone": config,
@@ -168,10 +202,11 @@ def main(_):
             "seed": _SEED.value,
             "precision": precision,
             **objectives_flags.settings(objectives, tasks),
+            **({"streams": streams} if streams > 1 else {}),
         }
         step = kbi.fit_steps(
             pretrainer,
-            lambda step: batches(documents, step),
+            training_batches,
             num_steps=num_steps,
             epoch_steps=min(_EPOCH_STEPS.value, num_steps),
             folder=output,
@@ -198,35 +233,49 @@ def main(_):
 
     pretrainer.preprocessor = kbi.BertPretrainerPreprocessor(
         tokenizer,
-        sequence_length=_SEQUENCE_LENGTH.value,
+        sequence_length=length,
         whole_word=whole_word,
         **masking,
     )
     pretrainer.save_to_preset(str(output / "model"))
     if _HELD_OUT.value:
         if "masked_lm" in pretrainer.output:
+            texts = pieces_of_rows(prepared, tokenizer) if prepared else documents
             metrics["unigram_loss"], metrics["most_frequent_accuracy"] = unigram_baseline(
-                token_counts(documents, tokenizer), held_out
+                token_counts(texts, tokenizer), held_out
             )
         # Tokens that are not padding, over the whole run.
-        first = batches(documents).take(50).as_numpy_iterator()
-        sample = [x["padding_mask"].sum() for x, *_ in first]
-        metrics["tokens"] = float(np.mean(sample)) * num_steps
+        first = training_batches(0).take(50).as_numpy_iterator()
+        sample = [x["padding_mask"].mean() for x, *_ in first]
+        metrics["tokens"] = float(np.mean(sample)) * length * _BATCH_SIZE.value * num_steps
         text = json.dumps(metrics, indent=2)
         (output / "metrics.json").write_text(text)
         print(text)
 
 
 def token_counts(documents, tokenizer):
-    """How often each token of the vocabulary stands in the documents: (vocabulary_size,)."""
+    """How often each token stands in documents, or in their ids: (vocabulary_size,)."""
     size = tokenizer.vocabulary_size()
 
-    def count(sentences):
-        ids = tokenizer.tokenize(sentences).flat_values
+    def count(texts):
+        ids = tokenizer.tokenize(texts).flat_values if texts.dtype == tf.string else texts
         return tf.math.bincount(ids, minlength=size, maxlength=size)
 
     counts = documents.map(count, num_parallel_calls=tf.data.AUTOTUNE)
     return counts.reduce(tf.zeros([size], tf.int32), tf.add).numpy()
+
+
+def pieces_of_rows(prepared, tokenizer):
+    """The ids of prepared rows without special ones, some rows at a time."""
+    length = prepared.settings["sequence_length"]
+    rows = prepared.rows({"token_ids": length}, seed=0, shuffle=False, repeat=False).batch(1024)
+    special = tf.constant(tokenizer.special_token_ids)
+
+    def pieces(batch):
+        ids = batch["token_ids"][batch["padding_mask"]]
+        return ids[~tf.reduce_any(ids[:, None] == special, axis=1)]
+
+    return rows.map(pieces)
 
 
 def unigram_baseline(counts, dataset):

@@ -174,6 +174,37 @@ runpy.run_path({arguments[0]!r}, run_name="__main__")
         np.testing.assert_allclose(array, two[name], atol=1e-5, err_msg=name)
 
 
+def test_pretraining_from_prepared_rows_in_streams(folder):
+    prepared = folder / "rows"
+    done = run(
+        "tools/prepare_pretraining.py",
+        input=folder / "text.txt",
+        vocabulary=folder / "vocab.txt",
+        output=prepared,
+        sequence_length=24,
+        num_files=4,
+        copies=1,
+    )
+    assert done.returncode == 0, done.stderr
+    flag_values = pretraining_flags(
+        folder,
+        "from_rows",
+        prepared=prepared,
+        streams=2,
+        num_steps=8,
+        held_out=folder / "text.txt",
+        held_out_steps=2,
+    )
+    del flag_values["input"]
+    done = run("recipes/pretrain.py", **flag_values)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((folder / "from_rows" / "metrics.json").read_text())
+    assert 0 < metrics["unigram_loss"] < 10 and metrics["tokens"] <= 8 * 8 * 24
+    assert len((folder / "from_rows" / "log.csv").read_text().splitlines()) == 3
+    both = run("recipes/pretrain.py", input=folder / "text.txt", **flag_values)
+    assert both.returncode and "Pass either --input or --prepared" in both.stderr
+
+
 def start_workers(folder, output, **overrides):
     """Two processes on this machine that train one model together."""
     flag_values = pretraining_flags(folder, output, distribution="multi_worker", **overrides)
