@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.data.batches import as_arrays, fill_rows
+from keras_bert_impl.data.batches import fill_rows
 
 # Batches that are sorted together: many enough that like finds like, few enough that memory and
 # the order's randomness do not suffer.
@@ -173,9 +173,10 @@ def order_of_texts(x, batch_size: int) -> np.ndarray | None:
         (rows,) int, or None where all rows are one batch, or x is not strings, one a row and name.
     """
     columns = list(x.values()) if isinstance(x, dict) else [x]
-    columns = [np.asarray(as_arrays(column), object) for column in columns]
-    shape = columns[0].shape
-    if len(shape) != 1 or shape[0] <= batch_size or any(c.shape != shape for c in columns):
+    if not all(hasattr(column, "__len__") for column in columns):
+        return None
+    rows = len(columns[0])
+    if rows <= batch_size or any(len(column) != rows for column in columns):
         return None
     if not all(isinstance(text, str | bytes) for column in columns for text in column):
         return None
