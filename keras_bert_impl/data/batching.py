@@ -173,7 +173,7 @@ def order_of_texts(x, batch_size: int) -> np.ndarray | None:
         (rows,) int, or None where all rows are one batch, or x is not strings, one a row and name.
     """
     columns = list(x.values()) if isinstance(x, dict) else [x]
-    if not all(hasattr(column, "__len__") for column in columns):
+    if not all(isinstance(c, list) or getattr(c, "ndim", 0) == 1 for c in columns):
         return None
     rows = len(columns[0])
     if rows <= batch_size or any(len(column) != rows for column in columns):
