@@ -41,7 +41,9 @@ _HIDDEN_DIM = flags.DEFINE_integer("hidden_dim", None, "Overrides the size's wid
 _NUM_HEADS = flags.DEFINE_integer("num_heads", None, "Overrides the size's heads.")
 _DROPOUT = flags.DEFINE_float("dropout", 0.1, "Dropout.")
 _SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each row.")
-
+_EXAMPLES_PER_ROW = flags.DEFINE_integer(
+    "examples_per_row", 1, "Above 1, so many short examples may share a row."
+)
 _MASK_RATE = flags.DEFINE_float("mask_rate", 0.15, "Share of tokens to predict.")
 _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions", 20, "Most predictions a row.")
 _WHOLE_WORD = flags.DEFINE_bool("whole_word", False, "Mask all pieces of a word together.")
@@ -107,6 +109,10 @@ def main(_):
         "whole_word": _WHOLE_WORD.value,
     }
     objectives = chosen_objectives()
+    if _EXAMPLES_PER_ROW.value != 1:
+        if objectives is not None:
+            raise app.UsageError("--examples_per_row goes with the default objectives alone.")
+        examples["examples_per_row"] = _EXAMPLES_PER_ROW.value
 
     def batches(documents, start_step=0):
         if objectives is None:
