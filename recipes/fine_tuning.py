@@ -30,6 +30,7 @@ flags.DEFINE_list("epochs", ["3"], "Times through the training data, to try.")
 flags.DEFINE_integer("seeds", 1, "Runs of each setting: of head, dropout and order.", lower_bound=1)
 flags.DEFINE_integer("first_seed", 0, "Seed of the first of these.")
 flags.DEFINE_integer("sequence_length", 128, "Longest row, in tokens.")
+flags.DEFINE_integer("examples_per_row", 1, "Above 1, so many short texts may share a row.")
 flags.DEFINE_float("warmup", 0.1, "Share of steps in which the rate rises.")
 flags.DEFINE_enum("schedule", "linear", ["linear", "slanted_triangle"], "BERT's or ULMFiT's.")
 flags.DEFINE_float("layer_decay", 1.0, "Rate of each layer, as a part of that above it.")
@@ -144,6 +145,7 @@ def train_once(make_task, train, dev, setting, sample_weight):
             *train,
             sample_weight=sample_weight,
             batch_size=setting["batch_size"],
+            examples_per_row=FLAGS.examples_per_row,
             epochs=setting["epochs"],
             validation_data=dev,
             callbacks=callbacks,
@@ -156,8 +158,10 @@ def train_once(make_task, train, dev, setting, sample_weight):
 
 
 def count_batches(task, train, batch_size):
-    """Steps of an epoch. Rows of long texts are cut into several, so these are counted."""
-    dataset = task.prepared_dataset(*train, batch_size=batch_size)
+    """Steps of an epoch. Long texts are cut into several rows and short ones share theirs."""
+    dataset = task.full_dataset(
+        *train, batch_size=batch_size, examples_per_row=FLAGS.examples_per_row
+    )
     known = int(dataset.cardinality())
     return known if known > 0 else int(dataset.reduce(np.int64(0), lambda n, *_: n + 1))
 

@@ -48,7 +48,9 @@ _HIDDEN_DIM = flags.DEFINE_integer("hidden_dim", None, "Overrides the size's wid
 _NUM_HEADS = flags.DEFINE_integer("num_heads", None, "Overrides the size's heads.")
 _DROPOUT = flags.DEFINE_float("dropout", 0.1, "Dropout.")
 _SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each row.")
-
+_EXAMPLES_PER_ROW = flags.DEFINE_integer(
+    "examples_per_row", 1, "Above 1, so many short examples may share a row."
+)
 _MASK_RATE = flags.DEFINE_float("mask_rate", 0.15, "Share of tokens to predict.")
 _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions", 20, "Most predictions a row.")
 
@@ -122,6 +124,10 @@ def main(_):
     streams = _STREAMS.value
     if _BATCH_SIZE.value % streams:
         raise app.UsageError(f"--batch_size={_BATCH_SIZE.value} must divide by --streams.")
+    if _EXAMPLES_PER_ROW.value != 1:
+        if prepared or objectives is not None:
+            raise app.UsageError("--examples_per_row is for text and the default objectives.")
+        rows["examples_per_row"] = _EXAMPLES_PER_ROW.value
 
     def batches(documents, start_step=0, tasks=tasks, **options):
         options = {**rows, "seed": _SEED.value, "start_step": start_step, **options}
