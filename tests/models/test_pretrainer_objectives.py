@@ -8,11 +8,9 @@ from keras_bert_impl.models.pretrainer import BertPretrainer
 from keras_bert_impl.objectives.dataset import objectives_dataset
 from keras_bert_impl.objectives.masked_lm import MaskedLM
 from keras_bert_impl.objectives.next_sentence import NextSentence
-from keras_bert_impl.objectives.schedule import continual
 from keras_bert_impl.objectives.sentence_distance import SentenceDistance
 from keras_bert_impl.objectives.sentence_reordering import SentenceReordering
 from keras_bert_impl.objectives.table import OBJECTIVES
-from keras_bert_impl.training.long_run import fit_steps
 from keras_bert_impl.training.losses import MaskedLMLoss, WeightedMeanLoss
 from keras_bert_impl.training.optimizers import BertAdamW
 from tests import small
@@ -97,35 +95,6 @@ def test_saved_and_loaded(objectives, batches, tmp_path):
         assert [o.get_config() for o in again.objectives] == [o.get_config() for o in objectives]
         for name, logits in model(x).items():
             np.testing.assert_array_equal(logits, again(x)[name])
-
-
-def test_a_run_by_a_schedule_goes_on_exactly(tmp_path):
-    objectives = [MaskedLM(), SentenceDistance()]
-    schedule = continual(["masked_lm", "masked_lm+sentence_distance"], [4, 3])
-
-    def train(folder, *stops):
-        for stop in stops:
-            keras.utils.set_random_seed(0)
-            model = pretrainer(objectives)
-            model.compile(BertAdamW(1e-2))
-            done = fit_steps(
-                model,
-                lambda step: batches_of(objectives, -1, schedule=schedule, start_step=step),
-                num_steps=stop,
-                epoch_steps=10,
-                save_every=1,
-                folder=tmp_path / folder,
-                settings={"objectives": {o.name: o.get_config() for o in objectives}},
-                allow_changes=True,
-                verbose=0,
-            )
-        return done, model.get_weights()
-
-    _, whole = train("whole", 6)
-    done, parts = train("parts", 3, 6)
-    assert done == 3
-    for a, b in zip(whole, parts, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_the_default_objectives_are_the_papers():
