@@ -17,7 +17,7 @@ _TASKS = flags.DEFINE_list(
     "trained together. Default: each that makes rows, with all those of tokens.",
 )
 _SCHEDULE = flags.DEFINE_enum(
-    "schedule",
+    "task_schedule",
     "multi_task",
     ["multi_task", "sequential", "continual"],
     "Which task a step trains: any from the first on, one task after another, or in each stage one "
@@ -119,12 +119,14 @@ def chosen_schedule(objectives):
     name, steps = _SCHEDULE.value, _TASK_STEPS.value
     if objectives is None or (_TASKS.value, steps, name) == (None, None, "multi_task"):
         if name != "multi_task":
-            raise app.UsageError(f"--schedule={name} needs --task_steps, a number for each task.")
+            raise app.UsageError(
+                f"--task_schedule={name} needs --task_steps, a number for each task."
+            )
         return None
     tasks = _TASKS.value or kbi.side_by_side(objectives).get_config()["tasks"]
     if steps is None and name != "multi_task":
         raise app.UsageError(
-            f"--schedule={name} needs --task_steps, a number for each task: {', '.join(tasks)}."
+            f"--task_schedule={name} needs --task_steps, a number for each task: {', '.join(tasks)}."
         )
     if steps is not None and (not all(n.isdigit() for n in steps) or len(steps) != len(tasks)):
         raise app.UsageError(

@@ -44,6 +44,12 @@ def run(name, batches, folder):
     with scope:
         backbone = small.backbone(num_layers=1, dropout=0.0, num_tasks=len(objectives()))
         model = kbi.BertPretrainer(backbone, objectives=objectives())
+        start = folder.parent / "start.npz"  # backends draw other weights
+        if start.exists():
+            with np.load(start) as file:
+                model.set_weights([file[name] for name in file])
+        else:
+            np.savez(start, *model.get_weights())
         # Adam makes steps of this size also of gradients that are 0 but for rounding.
         model.compile(kbi.BertAdamW(kbi.WarmupLinearDecay(1e-4, 12, 3)))
         done = kbi.fit_steps(

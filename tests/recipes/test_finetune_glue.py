@@ -68,7 +68,7 @@ def data(tmp_path_factory):
 
 def run(data, output, task, start=None):
     words = [f"--data={data}", f"--output={output}", f"--task={task}", f"--model={start}"]
-    words += ["--learning_rates=2e-2", "--batch_sizes=8", "--sequence_length=16"]
+    words += ["--learning_rates=1e-2", "--batch_sizes=8", "--sequence_length=16"]
     program = [sys.executable, str(ROOT / "recipes" / "finetune_glue.py"), *words]
     return subprocess.run(program, capture_output=True, text=True, check=False)
 
@@ -97,7 +97,7 @@ def metrics(folder, split):
     values = json.loads((folder / f"{split}_metrics.json").read_text())
     best = json.loads((folder / "metrics.json").read_text())
     assert split == "dev_mismatched" or values.items() <= best.items()
-    assert best["setting"] == {"learning_rate": 2e-2, "batch_size": 8, "epochs": 3, "seed": 0}
+    assert best["setting"] == {"learning_rate": 1e-2, "batch_size": 8, "epochs": 3, "seed": 0}
     return values
 
 

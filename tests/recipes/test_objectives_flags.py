@@ -62,7 +62,7 @@ def test_options_of_single_objectives(tmp_path):
 def test_a_schedule_and_its_steps():
     with flagsaver.flagsaver(
         objectives=["masked_lm", "sentence_order", "sentence_distance"],
-        schedule="continual",
+        task_schedule="continual",
         task_steps=["4", "2"],
     ):
         objectives, schedule = chosen()
@@ -83,8 +83,8 @@ def test_a_schedule_and_its_steps():
     ("change", "message"),
     [
         ({"objectives": ["masked"]}, "Unknown objectives masked. There are masked_lm"),
-        ({"schedule": "sequential"}, "needs --task_steps"),
-        ({"schedule": "continual", "tasks": ["masked_lm"]}, "each task: masked_lm"),
+        ({"task_schedule": "sequential"}, "needs --task_steps"),
+        ({"task_schedule": "continual", "tasks": ["masked_lm"]}, "each task: masked_lm"),
         ({"task_steps": ["3", "x"]}, "--task_steps=3,x must be a number for each task"),
         ({"task_steps": ["3", "4"]}, "for each task: masked_lm.next_sentence"),
     ],

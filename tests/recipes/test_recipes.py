@@ -124,7 +124,7 @@ def test_pretraining_for_other_objectives(folder):
     (folder / "phrases.txt").write_text("the cat\non the\n")
     flags = {
         "objectives": "masked_lm,sentence_order,ir_relevance",
-        "schedule": "continual",
+        "task_schedule": "continual",
         "task_steps": "4,3",
         "task_embeddings": True,
         "click_log": folder / "clicks.tsv",
