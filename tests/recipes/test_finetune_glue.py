@@ -2,17 +2,14 @@
 
 import json
 import math
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import keras_bert_impl as kbi
 from tests import small
+from tests.recipes import processes
 
-ROOT = pathlib.Path(__file__).parents[2]
 WORDS = ["the", "a", "dog", "sat", "ran", "mat", '"the', "on", 'dog"', "unaffable"]
 MNLI = "index\tpromptID\tpairID\tgenre\tp1\tp2\tp3\tp4\tsentence1\tsentence2"
 STSB = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2"
@@ -69,8 +66,7 @@ def data(tmp_path_factory):
 def run(data, output, task, start=None):
     words = [f"--data={data}", f"--output={output}", f"--task={task}", f"--model={start}"]
     words += ["--learning_rates=1e-2", "--batch_sizes=8", "--sequence_length=16"]
-    program = [sys.executable, str(ROOT / "recipes" / "finetune_glue.py"), *words]
-    return subprocess.run(program, capture_output=True, text=True, check=False)
+    return processes.run("recipes/finetune_glue.py", *words)
 
 
 @pytest.fixture(scope="module")

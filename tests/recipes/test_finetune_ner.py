@@ -1,17 +1,13 @@
 """The recipe for named entities, as a user runs it."""
 
 import json
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import keras_bert_impl as kbi
 from tests import small
-
-ROOT = pathlib.Path(__file__).parents[2]
+from tests.recipes import processes
 
 
 def write(path, sentences):
@@ -63,9 +59,7 @@ def run(folder, **flags):
         "batch_sizes": 8,
         **flags,
     }
-    words = [f"--{name}={value}" for name, value in flags.items()]
-    program = [sys.executable, str(ROOT / "recipes" / "finetune_ner.py"), *words]
-    return subprocess.run(program, capture_output=True, text=True, check=False)
+    return processes.run("recipes/finetune_ner.py", **flags)
 
 
 def test_entities_are_learned_measured_and_written(folder):

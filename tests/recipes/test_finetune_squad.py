@@ -10,6 +10,7 @@ import pytest
 
 import keras_bert_impl as kbi
 from tests import small
+from tests.recipes import processes
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = ["the", "dog", "sat", "ran", "mat", ".", "on"]
@@ -75,8 +76,7 @@ def run(data, output, version, *words):
         "--batch_sizes=16",
         *words,
     ]
-    program = [sys.executable, str(ROOT / "recipes" / "finetune_squad.py"), *words]
-    return subprocess.run(program, capture_output=True, text=True, check=False)
+    return processes.run("recipes/finetune_squad.py", *words)
 
 
 def read(path):

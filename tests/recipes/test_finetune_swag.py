@@ -2,17 +2,14 @@
 
 import csv
 import json
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import keras_bert_impl as kbi
 from tests import small
+from tests.recipes import processes
 
-ROOT = pathlib.Path(__file__).parents[2]
 COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source"]
 COLUMNS += ["ending0", "ending1", "ending2", "ending3", "label"]
 
@@ -44,10 +41,7 @@ def test_endings_are_chosen_measured_and_written(tmp_path):
         small.backbone(num_layers=1), kbi.BertMaskedLMPreprocessor(small.tokenizer(), 16)
     ).save_to_preset(str(tmp_path / "start"))
     words = [f"--data={data}", f"--output={out}", f"--model={tmp_path / 'start'}"]
-    program = [sys.executable, str(ROOT / "recipes" / "finetune_swag.py"), *words]
-    done = subprocess.run(
-        [*program, "--sequence_length=24"], capture_output=True, text=True, check=False
-    )
+    done = processes.run("recipes/finetune_swag.py", *words, "--sequence_length=24")
     assert done.returncode == 0, done.stderr
 
     metrics = json.loads((out / "metrics.json").read_text())

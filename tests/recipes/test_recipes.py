@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import time
@@ -12,22 +11,11 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.text.vocabulary import SPECIAL_TOKENS, save_vocabulary
+from tests.recipes.processes import ROOT, run
 from tests.workers import worker_configs
 
-ROOT = pathlib.Path(__file__).parents[2]
 WORDS = ["the", "a", "cat", "dog", "bird", "sat", "ran", "flew"]
 WORDS += ["on", "under", "over", "mat", "tree", "house", ".", ","]
-
-
-def command(script, *arguments, **flag_values):
-    flag_values = [f"--{name}={value}" for name, value in flag_values.items()]
-    return [sys.executable, str(ROOT / script), *map(str, arguments), *flag_values]
-
-
-def run(script, *arguments, **flag_values):
-    return subprocess.run(
-        command(script, *arguments, **flag_values), capture_output=True, text=True, check=False
-    )
 
 
 def pretraining_flags(folder, output, **overrides):
@@ -148,21 +136,12 @@ def test_pretraining_for_other_objectives(folder):
     assert "tasks" in done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_pretraining_runs_on_two_mirrored_devices(folder, pretrained):
-    arguments = command(
-        "recipes/pretrain.py",
-        **pretraining_flags(folder, "mirrored", dropout=0, distribution="mirrored", num_steps=4),
-    )[1:]
-    script = f"""
-import runpy, sys
-import tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.argv = {arguments!r}
-sys.path.insert(0, {str(ROOT / "recipes")!r})
-runpy.run_path({arguments[0]!r}, run_name="__main__")
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    flag_values = pretraining_flags(
+        folder, "mirrored", dropout=0, distribution="mirrored", num_steps=4
+    )
+    done = run("recipes/pretrain.py", devices=2, **flag_values)
     assert done.returncode == 0, done.stderr
     alone = run(
         "recipes/pretrain.py",
@@ -208,9 +187,10 @@ def test_pretraining_from_prepared_rows_in_streams(folder):
 def start_workers(folder, output, **overrides):
     """Two processes on this machine that train one model together."""
     flag_values = pretraining_flags(folder, output, distribution="multi_worker", **overrides)
+    words = [f"--{name}={value}" for name, value in flag_values.items()]
     return [
         subprocess.Popen(
-            command("recipes/pretrain.py", **flag_values),
+            [sys.executable, str(ROOT / "recipes/pretrain.py"), *words],
             env={**os.environ, "TF_CONFIG": config},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -219,6 +199,7 @@ def start_workers(folder, output, **overrides):
     ]
 
 
+@pytest.mark.thorough
 def test_when_a_worker_is_killed_both_go_on_to_the_same_weights(folder):
     whole = start_workers(folder, "workers")
     assert [process.wait(timeout=300) for process in whole] == [0, 0]
@@ -259,7 +240,19 @@ def test_fine_tuning_export_and_a_process_that_knows_tensorflow_alone(folder, pr
     served = folder / "served" / "1"
     exported = run("recipes/export.py", model=folder / "classifier" / "model", output=served)
     assert exported.returncode == 0, exported.stderr
-    asked = run("recipes/ask_served.py", served, "the cat", "the cat", "a dog", "the tree")
+    asked = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "recipes/ask_served.py",
+            served,
+            "the cat",
+            "the cat",
+            "a dog",
+            "the tree",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert asked.returncode == 0, asked.stderr
     assert asked.stdout.count("-> same") + asked.stdout.count("-> other") == 2
 

@@ -104,6 +104,7 @@ def test_layers_join_epoch_by_epoch_from_the_top(recorded):
     check(recorded)
 
 
+@pytest.mark.thorough
 def test_the_same_on_jax(recorded, tmp_path):
     subprocess.run(
         [sys.executable, "-m", "tests.training.test_unfreezing", tmp_path / "epochs.json"],
