@@ -186,6 +186,7 @@ from keras_bert_impl.training.entity_metrics import EntityScores as EntityScores
 from keras_bert_impl.training.entity_metrics import entity_scores as entity_scores
 from keras_bert_impl.training.entity_metrics import entity_table as entity_table
 from keras_bert_impl.training.finite import StopAtNonFinite as StopAtNonFinite
+from keras_bert_impl.training.input_waits import InputWaits as InputWaits
 from keras_bert_impl.training.long_run import fit_steps as fit_steps
 from keras_bert_impl.training.losses import MaskedLMLoss as MaskedLMLoss
 from keras_bert_impl.training.losses import WeightedMeanLoss as WeightedMeanLoss

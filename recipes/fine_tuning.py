@@ -134,7 +134,7 @@ def train_once(make_task, train, dev, setting, sample_weight):
         num_batches = count_batches(task, train, setting["batch_size"])
         schedule = make_schedule(setting["learning_rate"], setting["epochs"] * num_batches)
         task.compile(optimizer=kbi.BertAdamW(schedule, layer_decay=FLAGS.layer_decay))
-        callbacks = [kbi.Stopwatch()]
+        callbacks = [kbi.Stopwatch(), kbi.InputWaits()]
         if FLAGS.gradual_unfreezing:
             callbacks.append(kbi.GradualUnfreezing())
         if FLAGS.patience is not None:

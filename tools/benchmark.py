@@ -2,6 +2,7 @@
 
     python tools/benchmark.py tokenize
     python tools/benchmark.py steps --oracle-python=PYTHON
+    python tools/benchmark.py texts --oracle-python=PYTHON --table=train.tsv --vocabulary=vocab.txt
 
 Each sub-command is one function that adds its flags and one that runs.
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tqdm
 from benchmark_steps import add_steps_flags, steps
+from benchmark_texts import add_texts_flags, texts
 
 from keras_bert_impl.text.tokenizer import BertTokenizer
 from keras_bert_impl.text.vocabulary import read_vocabulary, train_vocabulary
@@ -182,6 +184,9 @@ def main() -> None:
     command = commands.add_parser("steps", help=steps.__doc__)
     add_steps_flags(command)
     command.set_defaults(run=steps)
+    command = commands.add_parser("texts", help=texts.__doc__)
+    add_texts_flags(command)
+    command.set_defaults(run=texts)
     args = parser.parse_args()
     args.run(args)
 

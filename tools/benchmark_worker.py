@@ -1,19 +1,17 @@
-"""One contestant of `tools/benchmark.py steps`: steps of one model in a process of its own.
+"""One contestant of `tools/benchmark.py steps`: steps of one model.
 
     python tools/benchmark_worker.py '{"package": "ours", "work": "train", ...}'
 
-It builds and warms up, prints "ready", and then answers each line of standard input, a number of
-steps, with the seconds that they took; "end" with its peak memory. Only what the package itself
-needs is imported, so that transformers can stand in an environment of its own.
+Only what the package itself needs is imported, so that transformers can stand in an environment of
+its own.
 """
 
 import json
 import os
-import resource
 import sys
-import time
 
 import numpy as np
+from benchmark_turns import answer
 
 VOCABULARY_SIZE = 30_522
 SLOTS = 20  # predictions a row of 128 tokens, as google-research/bert trains
@@ -153,17 +151,13 @@ def matrix_product(task):
 def main(task):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     step = globals()[task["package"]](task)
-    for _ in range(3):
+    tokens = task["rows"] * task["length"]
+
+    def counted():
         step()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        if line.strip() == "end":
-            break
-        start = time.perf_counter()
-        for _ in range(int(line)):
-            step()
-        print(time.perf_counter() - start, flush=True)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+        return tokens
+
+    answer(counted)
 
 
 if __name__ == "__main__":

@@ -132,8 +132,9 @@ def main(_):
         for name in expected.keys() & found.keys()
         if not np.array_equal(expected[name], found[name])
     ]
+    times = {"seconds", "input_waits"}
     rows = [
-        [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file.open())]
+        [{k: v for k, v in row.items() if k not in times} for row in csv.DictReader(file.open())]
         for file in (folder / "whole" / "log.csv", folder / "killed" / "log.csv")
     ]
     result = {

@@ -49,13 +49,8 @@ class FixedWeights:
         import tensorflow as tf
 
         self._pairs = [
-            (layer.kernel, tf.Variable(_cast(layer), trainable=False))
-            for layer in model._flatten_layers()
-            if type(layer) is keras.layers.Dense
-            and layer.built
-            and not layer.lora_enabled
-            and getattr(layer, "quantization_mode", None) is None
-            and layer.compute_dtype != layer.variable_dtype
+            (kernel, tf.Variable(keras.ops.cast(kernel, dtype), trainable=False))
+            for kernel, dtype in lowered_kernels(model)
         ]
 
     def update(self) -> None:
@@ -65,13 +60,27 @@ class FixedWeights:
 
     def scope(self):
         """Where the layers see the copies. Variables must not be assigned in it."""
-        if not self._pairs:
-            return contextlib.nullcontext()
-        scope = keras.StatelessScope()
-        # Not as the constructor's argument, which would cast them back.
-        scope.state_mapping.update((id(kernel), copy) for kernel, copy in self._pairs)
-        return scope
+        return replaced(self._pairs)
 
 
-def _cast(layer):
-    return keras.ops.cast(layer.kernel, layer.compute_dtype)
+def lowered_kernels(model: keras.Model) -> list[tuple[keras.Variable, str]]:
+    """The matrices of plain dense layers that compute in less than float32, and their dtype then."""
+    return [
+        (layer.kernel, layer.compute_dtype)
+        for layer in model._flatten_layers()
+        if type(layer) is keras.layers.Dense
+        and layer.built
+        and not layer.lora_enabled
+        and getattr(layer, "quantization_mode", None) is None
+        and layer.compute_dtype != layer.variable_dtype
+    ]
+
+
+def replaced(pairs):
+    """The scope in which layers see for each variable what it is paired with."""
+    if not pairs:
+        return contextlib.nullcontext()
+    scope = keras.StatelessScope()
+    # Not as the constructor's argument, which would cast them back.
+    scope.state_mapping.update((id(variable), value) for variable, value in pairs)
+    return scope

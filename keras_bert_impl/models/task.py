@@ -39,6 +39,7 @@ from keras_bert_impl.training.distribution import (
     refuse_idle_distribution,
     worker_position,
 )
+from keras_bert_impl.training.input_waits import InputWaits
 from keras_bert_impl.training.optimizers import BertAdamW
 from keras_bert_impl.training.steps import test_step, train_step, whole_batch_loss
 
@@ -314,6 +315,10 @@ class BertTask(PredictsFast, keras_hub.models.Task):
             dataset = self.prepared_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
             if not isinstance(x, tf.data.Dataset):
                 dataset = with_known_length(dataset)
+        dataset = self._for_devices(dataset)
+        for callback in kwargs.get("callbacks") or ():
+            if isinstance(callback, InputWaits):
+                dataset = callback.measured(dataset)
         if validation_data is not None and not isinstance(validation_data, tf.data.Dataset):
             held_x, held_y, held_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = self.prepared_dataset(held_x, held_y, held_weight, batch_size)
@@ -327,7 +332,7 @@ class BertTask(PredictsFast, keras_hub.models.Task):
                 warnings.filterwarnings("ignore", message=message)
             # The dataset is shuffled already; Keras would warn that it does not.
             return super().fit(
-                self._for_devices(dataset),
+                dataset,
                 validation_data=self._for_devices(validation_data),
                 shuffle=False,
                 **kwargs,
@@ -625,7 +630,7 @@ class BertTask(PredictsFast, keras_hub.models.Task):
             answers = {**answers, "label": tf.gather(tf.constant(class_names), likeliest)}
         return answers
 
-    def export(self, filepath, format="tf_saved_model", **kwargs):
+    def export(self, filepath, format="tf_saved_model", weights=None, **kwargs):
         """Write what another program can serve.
 
         Args:
@@ -633,15 +638,19 @@ class BertTask(PredictsFast, keras_hub.models.Task):
             format: str. `"tf_saved_model"` writes a SavedModel that takes raw strings and one
                 that takes ids, see `serving/saved_model.py`; anything else is Keras's own
                 export of the bare model.
+            weights: str. For a SavedModel `"float32"` or `"bfloat16"`, see
+                `serving/saved_model.py`. Default as the task is.
         """
         if format != "tf_saved_model":
+            if weights is not None:
+                raise ValueError(f"weights={weights!r} is for tf_saved_model, not for {format}.")
             super().export(filepath, format=format, **kwargs)
             return
         # The one step from a model to what serves it; loaded on demand, so that models can
         # be used where nothing is exported.
         from keras_bert_impl.serving.saved_model import export_saved_model
 
-        export_saved_model(self, filepath)
+        export_saved_model(self, filepath, weights)
 
 
 def _as_list(metrics) -> list:

@@ -1,18 +1,23 @@
 """A task to a SavedModel that takes raw strings, for TF Serving or plain TensorFlow."""
 
+import contextlib
+import copy
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
+
+from keras_bert_impl.serving.served_weights import in_precision, lowered
 
 # The ids signature's name; the strings signature is TF Serving's default one.
 IDS_SIGNATURE = "ids"
 STRINGS_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
-def export_saved_model(task, path) -> None:
+def export_saved_model(task, path, weights: str | None = None) -> None:
     """Write a trained task as a SavedModel.
 
     Signatures, batch and length free in both:
@@ -27,12 +32,15 @@ def export_saved_model(task, path) -> None:
     stock TF Serving carries; a Python program must `import tensorflow_text` before loading.
 
     Args:
-        task: a task with a preprocessor and an `answer` to raw text.
+        task: a task with a preprocessor and an `answer` to raw text. It stays as it is.
         path: str. A folder that does not exist yet or is empty.
+        weights: str. `"float32"` or `"bfloat16"`: what matrices and token table are kept and
+            multiplied in; bfloat16 takes half the space, and less time where the processor has
+            it. Default as the task computes.
 
     Raises:
         ValueError: if the backend is not TensorFlow, the task has no preprocessor or no
-            answer to serve.
+            answer to serve; for unknown weights, or other weights of a task with LoRA or int8.
         FileExistsError: if the folder holds files.
     """
     path = os.fspath(path)
@@ -58,7 +66,7 @@ def export_saved_model(task, path) -> None:
         vocabulary_folder = os.path.join(beside, "vocabulary")
         os.makedirs(vocabulary_folder)
         task.preprocessor.tokenizer.save_assets(vocabulary_folder)
-        served = _ServedTask(task, vocabulary_folder)
+        served = _ServedTask(in_precision(task, weights), vocabulary_folder)
         written = os.path.join(beside, "model")
         tf.saved_model.save(served, written, signatures=served.signatures())
         # Renamed only when whole: a serving process watches for the folder to appear.
@@ -72,19 +80,50 @@ class _ServedTask(tf.Module):
 
     def __init__(self, task, vocabulary_folder):
         super().__init__()
-        self.weights = [variable.value for variable in task.variables]
         self.assets = [
             tf.saved_model.Asset(os.path.join(vocabulary_folder, name))
             for name in sorted(os.listdir(vocabulary_folder))
         ]
         ids = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in task.input.items()}
-        strings = tf.function(lambda **texts: task.serve(texts), autograph=False)
-        self.strings = strings.get_concrete_function(**_named(task.preprocessor.text_specs))
-        of_ids = tf.function(lambda **inputs: task.serve_ids(inputs), autograph=False)
-        self.ids = of_ids.get_concrete_function(**_named(ids))
+        with lowered(task), _called_as_one(task, ids), _shortest_rows(task):
+            strings = tf.function(lambda **texts: task.serve(texts), autograph=False)
+            self.strings = strings.get_concrete_function(**_named(task.preprocessor.text_specs))
+            of_ids = tf.function(lambda **inputs: task.serve_ids(inputs), autograph=False)
+            self.ids = of_ids.get_concrete_function(**_named(ids))
+            # What is served and no more: no dropout's state, no head or pooler that is not asked.
+            variables = [*self.strings.graph.variables, *self.ids.graph.variables]
+            self.weights = list({id(variable): variable for variable in variables}.values())
 
     def signatures(self):
         return {STRINGS_SIGNATURE: self.strings, IDS_SIGNATURE: self.ids}
+
+
+@contextlib.contextmanager
+def _called_as_one(task, specs) -> Iterator[None]:
+    """The scope in which the model is one function, so that the file holds its constants once."""
+    call = type(task).call
+    model = tf.function(
+        lambda inputs: call(task, inputs, training=False),
+        input_signature=[_named(specs)],
+        autograph=False,
+    )
+    task.call = lambda inputs, training=None, mask=None: model(inputs)
+    try:
+        yield
+    finally:
+        del task.call
+
+
+@contextlib.contextmanager
+def _shortest_rows(task) -> Iterator[None]:
+    """The scope in which rows are no longer than the batch needs, also where `fit` wants them so."""
+    preprocessor = task.preprocessor
+    task.preprocessor = copy.copy(preprocessor)
+    task.preprocessor.padding = "longest"
+    try:
+        yield
+    finally:
+        task.preprocessor = preprocessor
 
 
 def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:

@@ -10,6 +10,7 @@ import keras
 
 from keras_bert_impl.training.distribution import is_chief
 from keras_bert_impl.training.finite import StopAtNonFinite
+from keras_bert_impl.training.input_waits import InputWaits
 from keras_bert_impl.training.resume import RestoreMetrics, SaveState, restore
 from keras_bert_impl.training.stopwatch import Stopwatch
 
@@ -107,6 +108,7 @@ def fit_steps(
             callbacks=[
                 *first,
                 Stopwatch(),
+                InputWaits(),
                 _Progress(
                     verbose if is_chief() else 0, epoch_steps, part, -(-num_steps // epoch_steps)
                 ),

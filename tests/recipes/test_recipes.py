@@ -238,8 +238,18 @@ def test_fine_tuning_export_and_a_process_that_knows_tensorflow_alone(folder, pr
     assert predictions[1].split("\t")[0] == "2"  # below the names of the columns
 
     served = folder / "served" / "1"
-    exported = run("recipes/export.py", model=folder / "classifier" / "model", output=served)
+    flag_values = {"check": folder / "pairs.tsv", "text": "first", "text_pair": "second"}
+    exported = run(
+        "recipes/export.py",
+        model=folder / "classifier" / "model",
+        output=served,
+        weights="bfloat16",
+        **flag_values,
+    )
     assert exported.returncode == 0, exported.stderr
+    accuracy = 100 * metrics["accuracy"]
+    assert f"Accuracy of the model: {accuracy:.2f} % of 24" in exported.stdout
+    assert "Accuracy of what is served: " in exported.stdout
     asked = subprocess.run(
         [
             sys.executable,

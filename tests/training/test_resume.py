@@ -72,9 +72,11 @@ def crash():
 
 
 def log_of(folder):
-    """Rows of the log, but for the seconds."""
+    """Rows of the log, but for times."""
     with open(folder / "log.csv", newline="") as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
+    times = {"seconds", "input_waits"}
+    return [{k: v for k, v in row.items() if k not in times} for row in rows]
 
 
 def check_same(pretrainer, whole):
