@@ -51,21 +51,19 @@ def read(task):
         raise ValueError("--check is for a BertTextClassifier with class names.")
     columns = [column for column in (_TEXT.value, _TEXT_PAIR.value) if column is not None]
     table = kbi.read_table(_CHECK.value, [*columns, _LABEL.value])
-    texts = tuple(np.array(table.columns[column], dtype=object) for column in columns)
-    return (texts if len(texts) > 1 else texts[0]), np.array(table.columns[_LABEL.value])
+    texts = [np.array(table.columns[column], dtype=object) for column in columns]
+    pair = {"text_a": texts[0], "text_b": texts[-1]}
+    return (pair if len(texts) > 1 else texts[0]), np.array(table.columns[_LABEL.value])
 
 
 def ask(texts):
     """The labels that the written model answers with."""
     serve = tf.saved_model.load(_OUTPUT.value).signatures["serving_default"]
-    parts = texts if isinstance(texts, tuple) else (texts,)
-    names = ("text_a", "text_b") if len(parts) > 1 else ("text",)
+    columns = texts if isinstance(texts, dict) else {"text": texts}
     answers = []
-    for first in tqdm.trange(0, len(parts[0]), BATCH_SIZE, desc="asked"):
+    for first in tqdm.trange(0, len(next(iter(columns.values()))), BATCH_SIZE, desc="asked"):
         rows = slice(first, first + BATCH_SIZE)
-        asked = {
-            name: tf.constant(part[rows].tolist()) for name, part in zip(names, parts, strict=True)
-        }
+        asked = {name: tf.constant(column[rows].tolist()) for name, column in columns.items()}
         answers += [label.decode() for label in serve(**asked)["label"].numpy()]
     return np.array(answers)
 

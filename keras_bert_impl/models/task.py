@@ -1,5 +1,6 @@
 """What every task shares: raw text or prepared ids in `fit`, `evaluate`, `predict`, `export`."""
 
+import re
 import warnings
 
 import keras
@@ -629,6 +630,22 @@ class BertTask(PredictsFast, keras_hub.models.Task):
             likeliest = tf.argmax(answers["probabilities"], axis=-1)
             answers = {**answers, "label": tf.gather(tf.constant(class_names), likeliest)}
         return answers
+
+    def quantize(self, mode=None, config=None, filters=None, **kwargs):
+        """As `keras.Model.quantize`, of the dense layers and tables that can be.
+
+        The preprocessor, which Keras would take for a layer too, stays as it is.
+        """
+        names = [filters] if isinstance(filters, str) else filters
+
+        def is_chosen(layer):
+            if type(layer) not in (keras.layers.Dense, keras.layers.Embedding):
+                return False
+            if filters is None or callable(filters):
+                return filters is None or filters(layer)
+            return any(re.search(name, layer.name) for name in names)
+
+        super().quantize(mode, config=config, filters=is_chosen, **kwargs)
 
     def export(self, filepath, format="tf_saved_model", weights=None, **kwargs):
         """Write what another program can serve.

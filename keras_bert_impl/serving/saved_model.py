@@ -1,7 +1,6 @@
 """A task to a SavedModel that takes raw strings, for TF Serving or plain TensorFlow."""
 
 import contextlib
-import copy
 import os
 import shutil
 import tempfile
@@ -117,13 +116,12 @@ def _called_as_one(task, specs) -> Iterator[None]:
 @contextlib.contextmanager
 def _shortest_rows(task) -> Iterator[None]:
     """The scope in which rows are no longer than the batch needs, also where `fit` wants them so."""
-    preprocessor = task.preprocessor
-    task.preprocessor = copy.copy(preprocessor)
+    padding = task.preprocessor.padding
     task.preprocessor.padding = "longest"
     try:
         yield
     finally:
-        task.preprocessor = preprocessor
+        task.preprocessor.padding = padding
 
 
 def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:

@@ -114,6 +114,7 @@ def fit_steps(
                 ),
                 StopAtNonFinite(folder, make_dataset, begin),
                 *callbacks,
+                _BatchCurves(callbacks, begin),
                 *([keras.callbacks.CSVLogger(log, append=log.exists())] if is_chief() else []),
                 save,
             ],
@@ -140,6 +141,19 @@ class _Progress(keras.callbacks.ProgbarLogger):
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch + self._done, logs)
+
+
+class _BatchCurves(keras.callbacks.Callback):
+    """TensorBoard's curves by batches count from where the run goes on; Keras begins them anew."""
+
+    def __init__(self, callbacks, step: int):
+        super().__init__()
+        self._curves = [c for c in callbacks if isinstance(c, keras.callbacks.TensorBoard)]
+        self._step = step
+
+    def on_train_begin(self, logs=None):
+        for curve in self._curves:
+            curve._global_train_batch = self._step
 
 
 def _forget_rows(log: pathlib.Path, epochs: int) -> None:

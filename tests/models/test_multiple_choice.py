@@ -240,6 +240,7 @@ def test_all_kinds_of_input_give_the_same(model):
         np.testing.assert_allclose(model.predict_on_batch(x), expected, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_rows_of_different_lengths_train_in_every_way():
     model = make_model()
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)

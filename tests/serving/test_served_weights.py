@@ -47,7 +47,7 @@ def test_bfloat16_is_half_and_answers_as_predict_in_it(tmp_path):
     assert np.abs(expected - before).max() > 1e-5
     served = ask(tmp_path / "bfloat16")
     # Its token table is rounded too.
-    np.testing.assert_allclose(served, expected, atol=5e-3)
+    np.testing.assert_allclose(served, expected, atol=1e-2)
     np.testing.assert_allclose(served, before, atol=2e-2)
 
 
@@ -70,11 +70,7 @@ def test_a_request_is_no_longer_than_its_longest_text(tmp_path):
     short = tf.constant(["the cat"])
     # With rows of 32 the position table is read whole, of 4 it is not: NaN beyond tells.
     expected = strings(text=short)["probabilities"].numpy()
-    (table,) = (
-        v
-        for v in loaded.weights
-        if v.shape == task.backbone.embeddings.position_embedding.embeddings.shape
-    )
+    (table,) = (v for v in loaded.weights if "position_embedding" in v.name)
     values = table.numpy()
     values[4:] = np.nan
     table.assign(values)

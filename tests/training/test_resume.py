@@ -112,6 +112,29 @@ def test_a_crashed_run_goes_on_to_the_same_weights_and_log(whole, tmp_path, cras
     assert int(resumed.optimizer.iterations) == STEPS
 
 
+class Curves(keras.callbacks.TensorBoard):
+    """Keeps the steps that batches would be written with."""
+
+    def __init__(self):
+        super().__init__("unused", write_graph=False)
+        self.steps = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps.append(self._global_train_batch)
+
+    def on_epoch_end(self, epoch, logs=None):
+        pass
+
+
+def test_curves_of_batches_go_on_where_they_were(tmp_path):
+    crashed, resumed = Curves(), Curves()
+    with pytest.raises(KeyboardInterrupt):
+        train(make_pretrainer(), tmp_path, callbacks=[At(7, crash), crashed])
+    assert crashed.steps == [1, 2, 3, 4, 5, 6]
+    train(make_pretrainer(), tmp_path, callbacks=[resumed])
+    assert resumed.steps == [7, 8, 9, 10]
+
+
 def test_sigterm_saves_the_step_and_exits_with_its_code(whole, tmp_path):
     terminate = At(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
     handler = signal.getsignal(signal.SIGTERM)
