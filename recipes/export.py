@@ -31,11 +31,12 @@ BATCH_SIZE = 32
 
 def main(_):
     task = kbi.load_task(_MODEL.value)
-    texts, labels = read(task) if _CHECK.value else (None, None)
+    data = read(task, _CHECK.value) if _CHECK.value else None
     task.export(_OUTPUT.value, weights=_WEIGHTS.value)
     print(f"Wrote {_OUTPUT.value}")
-    if texts is None:
+    if data is None:
         return
+    texts, labels = data
     names = np.array(task.class_names)
     before = names[task.predict(texts).argmax(axis=-1)]
     after = ask(texts)
@@ -45,12 +46,12 @@ def main(_):
     print(f"Other answers than the model's: {np.sum(before != after)}")
 
 
-def read(task):
+def read(task, path):
     """(texts as `fit` takes them, labels) of the table to check."""
     if not getattr(task, "class_names", None) or not isinstance(task, kbi.BertTextClassifier):
         raise ValueError("--check is for a BertTextClassifier with class names.")
     columns = [column for column in (_TEXT.value, _TEXT_PAIR.value) if column is not None]
-    table = kbi.read_table(_CHECK.value, [*columns, _LABEL.value])
+    table = kbi.read_table(path, [*columns, _LABEL.value])
     texts = [np.array(table.columns[column], dtype=object) for column in columns]
     pair = {"text_a": texts[0], "text_b": texts[-1]}
     return (pair if len(texts) > 1 else texts[0]), np.array(table.columns[_LABEL.value])

@@ -146,5 +146,5 @@ def _ask(worker: subprocess.Popen, question: object) -> str:
     print(question, file=worker.stdin, flush=True)
     answered = worker.stdout.readline()
     if not answered:
-        raise RuntimeError(f"A contestant ended in the middle: {worker.args}")
+        raise RuntimeError(f"A contestant ended in the middle: {worker.args!r}")
     return answered
