@@ -13,8 +13,15 @@ RECIPES = pathlib.Path(__file__).parents[2] / "recipes"
 
 @contextlib.contextmanager
 def recipe(script):
-    """The recipe as a module. Its flags and modules are forgotten afterwards: others have the same."""
-    flags_before, modules_before = set(flags.FLAGS), set(sys.modules)
+    """The recipe as a module. Its flags and modules are forgotten afterwards: others have the same.
+
+    Flags that another test's program has defined stand aside as long.
+    """
+    parsed, modules_before = flags.FLAGS.is_parsed(), set(sys.modules)
+    others = {name: flags.FLAGS[name] for name in flags.FLAGS if flags.FLAGS[name].validators}
+    for name in others:
+        delattr(flags.FLAGS, name)
+    flags_before = set(flags.FLAGS)
     sys.path.insert(0, str(RECIPES))
     try:
         yield importlib.import_module(script)
@@ -23,6 +30,10 @@ def recipe(script):
         for flag in set(flags.FLAGS) - flags_before:
             delattr(flags.FLAGS, flag)
         flags.FLAGS.unparse_flags()
+        for name, flag in others.items():
+            flags.FLAGS[name] = flag
+        if parsed:
+            flags.FLAGS.mark_as_parsed()
         for name in set(sys.modules) - modules_before:
             path = getattr(sys.modules[name], "__file__", None)
             if path is not None and pathlib.Path(path).parent == RECIPES:
