@@ -8,12 +8,6 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-import tensorflow as tf  # noqa: E402
-
-# Graphs are optimized before they run for the first time, which most tests never repeat. What the
-# recipes' tests start in processes of their own is optimized as users' programs are.
-tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-
 
 def seed():
     if "keras" in sys.modules:
