@@ -8,6 +8,8 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
+from tests import unoptimized  # noqa: E402, F401
+
 
 def seed():
     if "keras" in sys.modules:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 import keras_bert_impl as kbi
-from tests import small
+from tests import small, unoptimized  # noqa: F401 - compared bit by bit with pytest's process
 
 LABELS = np.array([0, 1, 1, 0])
 PAIRS = {"text_a": small.TEXTS, "text_b": small.TEXTS[::-1]}

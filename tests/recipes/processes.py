@@ -24,14 +24,19 @@ class Done:
     stderr: str
 
 
+def command(script, *arguments, **flag_values) -> list[str]:
+    """The words after `python`."""
+    flag_words = [f"--{name}={value}" for name, value in flag_values.items()]
+    return [str(ROOT / script), *map(str, arguments), *flag_words]
+
+
 def run(script, *arguments, devices: int = 1, eager: bool = False, **flag_values) -> Done:
     """What `python script arguments --name=value ...` comes to.
 
     `devices` cuts the processor into logical devices. `eager` is for runs of a few steps, which
     take less time than to compile them.
     """
-    words = [str(ROOT / script), *map(str, arguments)]
-    words += [f"--{name}={value}" for name, value in flag_values.items()]
+    words = command(script, *arguments, **flag_values)
     with tempfile.TemporaryDirectory() as folder:
         outputs = [pathlib.Path(folder, name) for name in ("stdout", "stderr")]
         process = FORKS.Process(target=_run, args=(words, outputs, devices, eager))

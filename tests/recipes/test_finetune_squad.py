@@ -1,7 +1,6 @@
 """The recipe for SQuAD, as a user runs it, on small files in SQuAD's format."""
 
 import json
-import pathlib
 import subprocess
 import sys
 
@@ -12,7 +11,6 @@ import keras_bert_impl as kbi
 from tests import small
 from tests.recipes import processes
 
-ROOT = pathlib.Path(__file__).parents[2]
 WORDS = ["the", "dog", "sat", "ran", "mat", ".", "on"]
 
 
@@ -142,7 +140,11 @@ def test_the_papers_settings_are_the_defaults():
         "    print(FLAGS.learning_rates, FLAGS.batch_sizes, FLAGS.epochs, FLAGS.sequence_length)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=processes.ROOT,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.text.vocabulary import SPECIAL_TOKENS, save_vocabulary
-from tests.recipes.processes import ROOT, run
+from tests.recipes.processes import command, run
 from tests.workers import worker_configs
 
 WORDS = ["the", "a", "cat", "dog", "bird", "sat", "ran", "flew"]
@@ -187,10 +187,9 @@ def test_pretraining_from_prepared_rows_in_streams(folder):
 def start_workers(folder, output, **overrides):
     """Two processes on this machine that train one model together."""
     flag_values = pretraining_flags(folder, output, distribution="multi_worker", **overrides)
-    words = [f"--{name}={value}" for name, value in flag_values.items()]
     return [
         subprocess.Popen(
-            [sys.executable, str(ROOT / "recipes/pretrain.py"), *words],
+            [sys.executable, *command("recipes/pretrain.py", **flag_values)],
             env={**os.environ, "TF_CONFIG": config},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -250,16 +249,9 @@ def test_fine_tuning_export_and_a_process_that_knows_tensorflow_alone(folder, pr
     accuracy = 100 * metrics["accuracy"]
     assert f"Accuracy of the model: {accuracy:.2f} % of 24" in exported.stdout
     assert "Accuracy of what is served: " in exported.stdout
+    pairs = ["the cat", "the cat", "a dog", "the tree"]
     asked = subprocess.run(
-        [
-            sys.executable,
-            ROOT / "recipes/ask_served.py",
-            served,
-            "the cat",
-            "the cat",
-            "a dog",
-            "the tree",
-        ],
+        [sys.executable, *command("recipes/ask_served.py", served, *pairs)],
         capture_output=True,
         text=True,
     )
