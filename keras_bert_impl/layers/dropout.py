@@ -71,14 +71,18 @@ def seeds_of(layer: keras.layers.Dropout, training) -> tuple:
     if not training or layer.rate == 0:
         return ()
     drawn = getattr(_state, "drawn", {}).get(id(layer))
-    return (layer.seed_generator.next() if drawn is None else drawn,)
+    return (layer.seed_generator.next() if drawn is None else next(drawn),)
 
 
 @contextlib.contextmanager
 def seeds_drawn(seeds: dict):
-    """The scope in which dropout layers take these seeds, by the layer's `id`, and draw none."""
+    """The scope in which dropout layers take these seeds in turn, and draw none.
+
+    Args:
+        seeds: lists, by the layer's `id`.
+    """
     before = getattr(_state, "drawn", {})
-    _state.drawn = seeds
+    _state.drawn = {layer: iter(of_layer) for layer, of_layer in seeds.items()}
     try:
         yield
     finally:

@@ -94,7 +94,8 @@ class BertEncoderLayer(keras.layers.Layer):
 
     def call(self, x, attention_mask=None, training=None):
         if self.recompute and training:
-            return recomputed(lambda x: self._block(x, attention_mask, training), self, x)
+            dropouts = [(self.attention.dropout, 1), (self.dropout, 2)]
+            return recomputed(lambda x: self._block(x, attention_mask, training), x, dropouts)
         return self._block(x, attention_mask, training)
 
     def _block(self, x, attention_mask, training):

@@ -9,21 +9,24 @@ import keras
 from keras_bert_impl.layers.dropout import seeds_drawn
 
 
-def recomputed(function, layer, x):
+def recomputed(function, x, dropouts):
     """`function(x)`, with nothing kept for the backward pass but x.
 
     Args:
-        function: of one tensor to one tensor, by the variables of `layer`. It may read other
-            tensors, to which no gradient flows.
-        layer: whose dropout the function runs. Its seeds are drawn once, so that both passes
-            drop the same.
+        function: of one tensor to one tensor. It may read variables, and other tensors, to which
+            no gradient flows.
         x: float tensor.
+        dropouts: pairs (dropout layer that the function runs, how often). Seeds are drawn once, so
+            that both passes drop the same, and what they would without recomputing.
 
     Raises:
         ValueError: on a backend that has no such thing here.
     """
-    dropouts = [part for part in layer._flatten_layers() if type(part) is keras.layers.Dropout]
-    seeds = {id(part): part.seed_generator.next() for part in dropouts if part.rate > 0}
+    seeds = {
+        id(layer): [layer.seed_generator.next() for _ in range(times)]
+        for layer, times in dropouts
+        if layer.rate > 0
+    }
 
     def again(x):
         with seeds_drawn(seeds):
