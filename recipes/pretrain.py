@@ -64,6 +64,9 @@ _BETA_2 = flags.DEFINE_float("beta_2", 0.999, "Of Adam; short runs take less.")
 _ACCUMULATION = flags.DEFINE_integer(
     "accumulation_steps", 1, "Parts that a batch is taken in, to fit into memory: the same step."
 )
+_RECOMPUTE = flags.DEFINE_bool(
+    "recompute", False, "Compute each layer again in the backward pass, to take less memory."
+)
 _EPOCH_STEPS = flags.DEFINE_integer("epoch_steps", 1000, "Steps between rows of the log.")
 _SAVE_EVERY = flags.DEFINE_integer("save_every", 1000, "Steps between saved states.")
 _KEEP = flags.DEFINE_integer("keep_states", 2, "How many of the last states stay.")
@@ -181,6 +184,7 @@ def main(_):
                 **overrides,
             )
             pretrainer = kbi.BertPretrainer(backbone, objectives=objectives)
+        pretrainer.backbone.recompute = _RECOMPUTE.value
         schedule = kbi.WarmupLinearDecay(
             _LEARNING_RATE.value, num_steps, round(_WARMUP.value * num_steps)
         )
@@ -192,7 +196,8 @@ def main(_):
         # What the saved state's continuation depends on.
         # States of models without tasks are older than the number of these.
         config = pretrainer.backbone.get_config().items()
-        config = {k: v for k, v in config if k != "name" and (k, v) != ("num_tasks", 0)}
+        left_out = {"name", "recompute"}
+        config = {k: v for k, v in config if k not in left_out and (k, v) != ("num_tasks", 0)}
         settings = {
             **rows,
             **masking,

@@ -37,7 +37,7 @@ WRITERS = {
     KERAS_HUB: keras_hub_format.write_keras_hub,
 }
 
-_OF_THE_BACKBONE = ("dtype", "activation", "causal", "num_tasks")
+_OF_THE_BACKBONE = ("dtype", "activation", "causal", "num_tasks", "recompute")
 
 
 def recognize(folder: str | os.PathLike) -> str:
@@ -242,8 +242,8 @@ def from_preset(
         init_missing: bool. Let a head or pooler that the checkpoint lacks start from random
             weights; otherwise that is an error.
         lowercase: bool, optional. Overrides what the checkpoint says or lets guess about casing.
-        **kwargs: arguments of the class, and `dtype`, `activation`, `causal` and `num_tasks` of the
-            backbone. A task's `preprocessor` may be given, or None; its arguments, such as
+        **kwargs: arguments of the class, and `dtype`, `activation`, `causal`, `num_tasks` and
+            `recompute` of the backbone. A task's `preprocessor` may be given, or None; its arguments, such as
             `sequence_length`, go to the one that is made otherwise.
 
     Returns:

@@ -5,7 +5,7 @@ import functools
 import keras
 from keras import ops
 
-from keras_bert_impl.layers.dropout import dropped, seeds_of
+from keras_bert_impl.layers.dropout import drop, dropped, seeds_of
 from keras_bert_impl.layers.fusion import fused, is_fusing
 from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, dense
 from keras_bert_impl.layers.products import dense_result, product
@@ -179,7 +179,7 @@ class SelfAttention(keras.layers.Layer):
         if training and self.dropout_rate > 0:
             # The library's product cannot drop probabilities, as the paper's model does.
             weights = attention_probabilities(query, key, attention_mask)
-            weights = self.dropout(ops.cast(weights, value.dtype), training=True)
+            weights = drop(self.dropout, ops.cast(weights, value.dtype), training=True)
             return self._join_heads(ops.einsum("bhqk,bkhd->bqhd", weights, value))
         return self._attend(query, key, value, attention_mask)
 

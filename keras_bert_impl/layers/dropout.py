@@ -4,8 +4,13 @@ Such a mask costs a few integer operations an element inside a fused loop, is ma
 backward pass instead of kept, and is the same wherever and whenever the step is taken.
 """
 
+import contextlib
+import threading
+
 import keras
 from keras import ops
+
+_state = threading.local()  # tf.distribute runs replicas in threads
 
 
 def keep_mask(shape, rate: float, seed):
@@ -63,4 +68,29 @@ def seeds_of(layer: keras.layers.Dropout, training) -> tuple:
 
     () where nothing is dropped: at rate 0, and not in training.
     """
-    return (layer.seed_generator.next(),) if training and layer.rate > 0 else ()
+    if not training or layer.rate == 0:
+        return ()
+    drawn = getattr(_state, "drawn", {}).get(id(layer))
+    return (layer.seed_generator.next() if drawn is None else next(drawn),)
+
+
+@contextlib.contextmanager
+def seeds_drawn(seeds: dict):
+    """The scope in which dropout layers take these seeds in turn, and draw none.
+
+    Args:
+        seeds: lists, by the layer's `id`.
+    """
+    before = getattr(_state, "drawn", {})
+    _state.drawn = {layer: iter(of_layer) for layer, of_layer in seeds.items()}
+    try:
+        yield
+    finally:
+        _state.drawn = before
+
+
+def drop(layer: keras.layers.Dropout, x, training):
+    """`layer(x, training=training)`, by a seed that is drawn already where there is one."""
+    if training and id(layer) in getattr(_state, "drawn", {}):
+        return dropped(x, layer.rate, *seeds_of(layer, training))
+    return layer(x, training=training)

@@ -12,6 +12,7 @@ from keras_bert_impl.layers.initialization import (
 )
 from keras_bert_impl.layers.normalization import add_and_normalize
 from keras_bert_impl.layers.products import dense_result, product
+from keras_bert_impl.layers.recompute import recomputed
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")
@@ -27,6 +28,8 @@ class BertEncoderLayer(keras.layers.Layer):
         attention_dropout: float in [0, 1), default as `dropout`. On attention probabilities.
         layer_norm_epsilon: float. Added to the variance.
         initializer_range: float. Standard deviation of the initial weights.
+        recompute: bool. Compute the block again in the backward pass instead of keeping what lies
+            inside it, see `layers/recompute.py`.
 
     Call arguments:
         x: (batch, length, hidden_dim).
@@ -45,6 +48,7 @@ class BertEncoderLayer(keras.layers.Layer):
         attention_dropout: float | None = None,
         layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         initializer_range: float = INITIALIZER_RANGE,
+        recompute: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -55,6 +59,7 @@ class BertEncoderLayer(keras.layers.Layer):
         self.attention_dropout = dropout if attention_dropout is None else attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
+        self.recompute = recompute
         hidden_activation(activation)  # an unknown name is an error at once
 
     def build(self, x_shape, attention_mask_shape=None):
@@ -88,6 +93,12 @@ class BertEncoderLayer(keras.layers.Layer):
         self.built = True
 
     def call(self, x, attention_mask=None, training=None):
+        if self.recompute and training:
+            dropouts = [(self.attention.dropout, 1), (self.dropout, 2)]
+            return recomputed(lambda x: self._block(x, attention_mask, training), x, dropouts)
+        return self._block(x, attention_mask, training)
+
+    def _block(self, x, attention_mask, training):
         if is_fusing():
             attended, bias = self.attention.attend_in_loops(x, attention_mask, training)
         else:
@@ -126,4 +137,5 @@ class BertEncoderLayer(keras.layers.Layer):
             "attention_dropout": self.attention_dropout,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
+            "recompute": self.recompute,
         }

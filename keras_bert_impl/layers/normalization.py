@@ -4,7 +4,7 @@ import functools
 
 from keras import ops
 
-from keras_bert_impl.layers.dropout import dropped, seeds_of
+from keras_bert_impl.layers.dropout import drop, dropped, seeds_of
 from keras_bert_impl.layers.fusion import fused, is_fusing
 
 
@@ -20,7 +20,7 @@ def add_and_normalize(x, transformed, layer_norm, dropout, training, bias=None):
     """
     if not is_fusing():
         transformed = transformed if bias is None else transformed + bias
-        return layer_norm(x + dropout(transformed, training=training))
+        return layer_norm(x + drop(dropout, transformed, training))
     if bias is None:
         bias = ops.zeros((x.shape[-1],), x.dtype)
     function = _add_and_normalize(dropout.rate, layer_norm.epsilon)

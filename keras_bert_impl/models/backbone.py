@@ -53,6 +53,8 @@ class BertBackbone(keras_hub.models.Backbone):
             `pooled_output` says nothing of the text.
         num_tasks: int. Pretraining tasks that have a vector each, added to all tokens of a row
             (ERNIE 2.0, Sun et al. 2019, section 4.1). Default 0: none, as in BERT.
+        recompute: bool. Compute each block again in the backward pass instead of keeping what lies
+            inside: less memory, more time, the same numbers to rounding.
         dtype: str or `keras.DTypePolicy`. Softmax and layer norm are computed in float32
             at least, whatever is chosen.
 
@@ -100,6 +102,7 @@ class BertBackbone(keras_hub.models.Backbone):
         initializer_range: float = INITIALIZER_RANGE,
         causal: bool = False,
         num_tasks: int = 0,
+        recompute: bool = False,
         dtype=None,
         **kwargs,
     ):
@@ -144,6 +147,7 @@ class BertBackbone(keras_hub.models.Backbone):
                 attention_dropout=attention_dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
                 initializer_range=initializer_range,
+                recompute=recompute,
                 dtype=dtype,
                 name=f"encoder_layer_{i}",
             )
@@ -188,6 +192,16 @@ class BertBackbone(keras_hub.models.Backbone):
         self.initializer_range = initializer_range
         self.causal = causal
         self.num_tasks = num_tasks
+
+    @property
+    def recompute(self) -> bool:
+        """Whether blocks are computed again in the backward pass; may be set at any time."""
+        return self.encoder_layers[0].recompute
+
+    @recompute.setter
+    def recompute(self, value: bool):
+        for layer in self.encoder_layers:
+            layer.recompute = value
 
     def __call__(self, inputs, *args, **kwargs):
         return super().__call__(with_task_ids(self, inputs), *args, **kwargs)
@@ -282,4 +296,5 @@ class BertBackbone(keras_hub.models.Backbone):
             "initializer_range": self.initializer_range,
             "causal": self.causal,
             "num_tasks": self.num_tasks,
+            "recompute": self.recompute,
         }

@@ -100,5 +100,6 @@ def test_every_option_survives_the_config():
             "attention_dropout": 0.2,
             "layer_norm_epsilon": 1e-6,
             "initializer_range": 0.1,
+            "recompute": True,
         },
     )

@@ -97,6 +97,7 @@ CHANGES = {
     "initializer_range": 0.1,
     "causal": True,
     "num_tasks": 2,
+    "recompute": True,
     "dtype": "mixed_float16",
 }
 

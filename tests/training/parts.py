@@ -88,7 +88,10 @@ def run(choice, parts):
         if not of_streams:
             evaluated = pretrainer.evaluate(data, verbose=0, return_dict=True)
             predicted = pretrainer.predict(data.map(lambda x, y, weights: x), verbose=0)
-    found = {f"weight/{i}": np.asarray(w) for i, w in enumerate(pretrainer.get_weights())}
+    found = {
+        f"weight/{i}/{'/'.join(weight.path.split('/')[-2:])}": np.asarray(weight)
+        for i, weight in enumerate(pretrainer.weights)
+    }
     found.update({f"fit/{name}": np.array(value) for name, value in history.items()})
     found.update({f"evaluate/{name}": np.array(value) for name, value in evaluated.items()})
     found.update({f"predict/{name}": rows for name, rows in predicted.items()})

@@ -101,11 +101,17 @@ def check_equal(found, way, expected, way_expected, tolerance):
     kinds = {"weight", "fit"} if "streams" in way else {"weight", "fit", "evaluate", "predict"}
     assert {name.split("/")[1] for name in names} == kinds
     for name in names:
+        ours, theirs = found[way + name], expected[way_expected + name]
         # Logits amplify what weights differ by.
         atol = 10 * tolerance if "/predict/" in name else tolerance
-        np.testing.assert_allclose(
-            found[way + name], expected[way_expected + name], atol=atol, rtol=1e-6, err_msg=name
-        )
+        if name.endswith("query_key_value/bias"):
+            # No output depends on the biases of keys: Adam makes steps of what rounding leaves.
+            (keys, their_keys) = (np.split(x, 3)[1] for x in (ours, theirs))
+            np.testing.assert_allclose(keys, their_keys, atol=2 * atol, err_msg=name)
+            ours, theirs = (
+                np.delete(x, np.arange(len(x) // 3, len(x) // 3 * 2)) for x in (ours, theirs)
+            )
+        np.testing.assert_allclose(ours, theirs, atol=atol, rtol=1e-6, err_msg=name)
 
 
 def test_the_steps_learn(found):
@@ -120,7 +126,7 @@ def test_parts_are_one_batch(found, way):
 
 @pytest.mark.parametrize(
     ("way", "tolerance"),
-    [("mirrored/3", 2e-6), ("model_parallel/1", 1e-5)],
+    [("mirrored/3", 1e-6), ("model_parallel/1", 1e-5)],
 )
 def test_parts_are_one_batch_under_jax(found_by_jax, way, tolerance):
     check_equal(found_by_jax, way, found_by_jax, "none/1", tolerance)
@@ -140,4 +146,4 @@ def test_workers_with_rows_of_their_own_are_one(found, found_by_workers, worker)
 @pytest.mark.parametrize("worker", [0, 1])
 def test_workers_of_jax_are_one(found_by_jax, found_by_jax_workers, worker):
     way = "mirrored/streams"
-    check_equal(found_by_jax_workers[worker], way, found_by_jax, "none/streams", 2e-6)
+    check_equal(found_by_jax_workers[worker], way, found_by_jax, "none/streams", 1e-6)
