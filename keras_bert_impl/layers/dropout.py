@@ -89,8 +89,18 @@ def seeds_drawn(seeds: dict):
         _state.drawn = before
 
 
+class _DrawnSeed(keras.random.SeedGenerator):
+    """One seed, for functions of Keras that take them from a generator."""
+
+    def __init__(self, seed):
+        self._seed = seed  # and no state, which Keras would track
+
+    def next(self, ordered=True):
+        return self._seed
+
+
 def drop(layer: keras.layers.Dropout, x, training):
     """`layer(x, training=training)`, by a seed that is drawn already where there is one."""
     if training and id(layer) in getattr(_state, "drawn", {}):
-        return dropped(x, layer.rate, *seeds_of(layer, training))
+        return keras.random.dropout(x, layer.rate, seed=_DrawnSeed(*seeds_of(layer, training)))
     return layer(x, training=training)

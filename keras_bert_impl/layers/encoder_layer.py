@@ -95,7 +95,7 @@ class BertEncoderLayer(keras.layers.Layer):
     def call(self, x, attention_mask=None, training=None):
         if self.recompute and training:
             dropouts = [(self.attention.dropout, 1), (self.dropout, 2)]
-            return recomputed(lambda x: self._block(x, attention_mask, training), x, dropouts)
+            return recomputed(lambda x: self._block(x, attention_mask, training), x, self, dropouts)
         return self._block(x, attention_mask, training)
 
     def _block(self, x, attention_mask, training):

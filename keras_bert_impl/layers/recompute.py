@@ -5,40 +5,31 @@ Memory then goes by a layer's input instead of all it computes, for about a thir
 """
 
 import keras
+from keras.src.backend import AutocastScope
 
 from keras_bert_impl.layers.dropout import seeds_drawn
 
 
-def recomputed(function, x, dropouts):
+def recomputed(function, x, layer, dropouts):
     """`function(x)`, with nothing kept for the backward pass but x.
 
     Args:
         function: of one tensor to one tensor. It may read variables, and other tensors, to which
             no gradient flows.
         x: float tensor.
+        layer: the one whose call this is; the backward pass lies outside that, and reads variables
+            in the layer's precision all the same.
         dropouts: pairs (dropout layer that the function runs, how often). Seeds are drawn once, so
             that both passes drop the same, and what they would without recomputing.
-
-    Raises:
-        ValueError: on a backend that has no such thing here.
     """
     seeds = {
-        id(layer): [layer.seed_generator.next() for _ in range(times)]
-        for layer, times in dropouts
-        if layer.rate > 0
+        id(dropout): [dropout.seed_generator.next() for _ in range(times)]
+        for dropout, times in dropouts
+        if dropout.rate > 0
     }
 
     def again(x):
-        with seeds_drawn(seeds):
+        with seeds_drawn(seeds), AutocastScope(layer.compute_dtype):
             return function(x)
 
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        return tf.recompute_grad(again)(x)
-    if backend == "jax":
-        import jax
-
-        return jax.checkpoint(again)(x)
-    raise ValueError(f"recompute=True needs TensorFlow or JAX, but {backend} is running.")
+    return keras.remat(again)(x)
