@@ -24,6 +24,7 @@ def add_steps_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=2, help="steps a turn")
     parser.add_argument("--oracle-python", help="a Python with torch and transformers")
     parser.add_argument("--compiled", action="store_true", help="torch.compile too")
+    parser.add_argument("--recompute", action="store_true", help="of ours, recompute=True too")
     parser.add_argument("--output", type=pathlib.Path, help="a JSON file, and a chart beside it")
 
 
@@ -62,6 +63,8 @@ def _contestants(args: argparse.Namespace, shape: dict) -> dict[str, Contestant]
             task = {"package": package, "precision": precision}
             if package != "transformers":
                 add(name, sys.executable, **task)
+                if args.recompute and package == "ours":
+                    add(f"{name} recompute", sys.executable, **task, recompute=True)
             elif args.oracle_python:
                 add(name, args.oracle_python, **task)
                 if args.compiled:

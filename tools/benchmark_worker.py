@@ -40,7 +40,8 @@ def ours(task):
 
     keras.config.set_dtype_policy(task["precision"])
     data = batch(task["rows"], task["length"])
-    backbone = kbi.BertBackbone.from_size(task["size"], VOCABULARY_SIZE)
+    recompute = task.get("recompute", False)
+    backbone = kbi.BertBackbone.from_size(task["size"], VOCABULARY_SIZE, recompute=recompute)
     x = {name: data[name] for name in ("token_ids", "segment_ids", "padding_mask")}
     if task["work"] == "forward":
         model = kbi.BertFeatures(backbone, features="last")
