@@ -115,8 +115,8 @@ def test_a_crashed_run_goes_on_to_the_same_weights_and_log(whole, tmp_path, cras
 class Curves(keras.callbacks.TensorBoard):
     """Keeps the steps that batches would be written with."""
 
-    def __init__(self):
-        super().__init__("unused", write_graph=False)
+    def __init__(self, folder):
+        super().__init__(folder / "curves", write_graph=False)
         self.steps = []
 
     def on_train_batch_end(self, batch, logs=None):
@@ -127,7 +127,7 @@ class Curves(keras.callbacks.TensorBoard):
 
 
 def test_curves_of_batches_go_on_where_they_were(tmp_path):
-    crashed, resumed = Curves(), Curves()
+    crashed, resumed = Curves(tmp_path), Curves(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         train(make_pretrainer(), tmp_path, callbacks=[At(7, crash), crashed])
     assert crashed.steps == [1, 2, 3, 4, 5, 6]
