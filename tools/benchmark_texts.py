@@ -56,12 +56,16 @@ def _contestants(args: argparse.Namespace, case: dict) -> dict[str, Contestant]:
     contestants = {}
 
     def add(name, python, **task):
-        task = {**case, **files, "precision": "float32", "compiled": False, **task}
+        defaults = {"precision": "float32", "compiled": False, "constants": False}
+        task = {**case, **files, **defaults, **task}
         contestants[name] = Contestant(python, WORKER, task)
 
     for precision in args.precisions if case["work"] != "prepare" else [""]:
         for package in ("ours", "keras_hub"):
             add(f"{package} {precision}", sys.executable, package=package, precision=precision)
+        if case["work"] == "serve":
+            task = {"package": "ours", "precision": precision, "constants": True}
+            add(f"ours {precision} constants", sys.executable, **task)
         if args.oracle_python:
             task = {"package": "transformers", "precision": precision}
             add(f"transformers {precision}", args.oracle_python, **task)

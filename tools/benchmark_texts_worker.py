@@ -61,7 +61,8 @@ def ours(task):
     classifier = kbi.BertTextClassifier(backbone, 2, preprocessor=preprocessor)
     if task["work"] == "serve":
         with tempfile.TemporaryDirectory() as folder:
-            classifier.export(folder, weights=task["precision"].removeprefix("mixed_"))
+            weights = task["precision"].removeprefix("mixed_")
+            classifier.export(folder, weights=weights, constants=task["constants"])
             loaded = tf.saved_model.load(folder)
         serve = loaded.signatures["serving_default"]
         asked = requests(task)

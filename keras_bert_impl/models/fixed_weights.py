@@ -67,12 +67,20 @@ def lowered_kernels(model: keras.Model) -> list[tuple[keras.Variable, str]]:
     """The matrices of plain dense layers that compute in less than float32, and their dtype then."""
     return [
         (layer.kernel, layer.compute_dtype)
+        for layer in plain_dense_layers(model)
+        if layer.compute_dtype != layer.variable_dtype
+    ]
+
+
+def plain_dense_layers(model: keras.Model) -> list[keras.layers.Dense]:
+    """The dense layers that no LoRA and no int8 has changed."""
+    return [
+        layer
         for layer in model._flatten_layers()
         if type(layer) is keras.layers.Dense
         and layer.built
         and not layer.lora_enabled
         and getattr(layer, "quantization_mode", None) is None
-        and layer.compute_dtype != layer.variable_dtype
     ]
 
 

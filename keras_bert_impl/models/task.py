@@ -647,7 +647,7 @@ class BertTask(PredictsFast, keras_hub.models.Task):
 
         super().quantize(mode, config=config, filters=is_chosen, **kwargs)
 
-    def export(self, filepath, format="tf_saved_model", weights=None, **kwargs):
+    def export(self, filepath, format="tf_saved_model", weights=None, constants=False, **kwargs):
         """Write what another program can serve.
 
         Args:
@@ -657,17 +657,20 @@ class BertTask(PredictsFast, keras_hub.models.Task):
                 export of the bare model.
             weights: str. For a SavedModel `"float32"` or `"bfloat16"`, see
                 `serving/saved_model.py`. Default as the task is.
+            constants: bool. For a SavedModel: matrices as constants, which is faster on CPUs and
+                takes more memory.
         """
         if format != "tf_saved_model":
-            if weights is not None:
-                raise ValueError(f"weights={weights!r} is for tf_saved_model, not for {format}.")
+            if weights is not None or constants:
+                given = f"constants={constants}" if weights is None else f"weights={weights!r}"
+                raise ValueError(f"{given} is for tf_saved_model, not for {format}.")
             super().export(filepath, format=format, **kwargs)
             return
         # The one step from a model to what serves it; loaded on demand, so that models can
         # be used where nothing is exported.
         from keras_bert_impl.serving.saved_model import export_saved_model
 
-        export_saved_model(self, filepath, weights)
+        export_saved_model(self, filepath, weights, constants)
 
 
 def _as_list(metrics) -> list:

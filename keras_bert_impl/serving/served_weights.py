@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_bert_impl.models.fixed_weights import lowered_kernels, replaced
+from keras_bert_impl.models.fixed_weights import plain_dense_layers, replaced
 
 WEIGHTS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
@@ -38,20 +38,28 @@ def in_precision(task, weights: str | None):
     return other
 
 
-def lowered(task):
-    """The scope in which matrices and token table are constants in the precision they are used in.
+def served_weights(task, constants: bool):
+    """The scope in which layers see matrices and token table as they are served.
 
-    Constants, since oneDNN lays these out for its products once, variables at each call.
+    Args:
+        task: as `in_precision` gives it.
+        constants: bool. Matrices are constants, which oneDNN lays out for its products once,
+            variables at each call. The table is none: single rows of it are read.
     """
-    import ml_dtypes
+    import tensorflow as tf
 
+    layers = plain_dense_layers(task)
     pairs = []
-    for kernel, dtype in lowered_kernels(task):
-        if dtype == "bfloat16":
-            pairs.append((kernel, keras.ops.convert_to_numpy(kernel).astype(ml_dtypes.bfloat16)))
-    if pairs:
+    for layer in layers:
+        kernel = keras.ops.cast(layer.kernel, layer.compute_dtype)
+        if constants:
+            # An array, since a tensor made outside of a graph would be a variable of it.
+            pairs.append((layer.kernel, kernel.numpy()))
+        elif layer.compute_dtype != layer.variable_dtype:
+            pairs.append((layer.kernel, tf.Variable(kernel, trainable=False)))
+    if any(layer.compute_dtype == "bfloat16" for layer in layers):
         table = task.backbone.embeddings.token_embedding.embeddings
-        pairs.append((table, keras.ops.convert_to_numpy(table).astype(ml_dtypes.bfloat16)))
+        pairs.append((table, tf.Variable(keras.ops.cast(table, "bfloat16"), trainable=False)))
     return replaced(pairs)
 
 

@@ -8,6 +8,8 @@ import tensorflow_text  # noqa: F401
 import keras_bert_impl as kbi
 from tests import small
 
+MATRICES = 4 + 1 + 1  # of the encoder layer, the pooler and the head
+
 
 def classifier(dtype=None, hidden_dim=64):
     backbone = small.backbone(num_layers=1, hidden_dim=hidden_dim, dtype=dtype)
@@ -49,6 +51,19 @@ def test_bfloat16_is_half_and_answers_as_predict_in_it(tmp_path):
     # Its token table is rounded too.
     np.testing.assert_allclose(served, expected, atol=1e-2)
     np.testing.assert_allclose(served, before, atol=2e-2)
+
+
+@pytest.mark.parametrize("weights", ["float32", "bfloat16"])
+def test_constants_answer_as_variables_do(tmp_path, weights):
+    task = classifier()
+    answers, variables = {}, {}
+    for constants in (False, True):
+        folder = tmp_path / str(constants)
+        task.export(folder, weights=weights, constants=constants)
+        answers[constants] = ask(folder)
+        variables[constants] = len(tf.saved_model.load(str(folder)).weights)
+    np.testing.assert_allclose(answers[True], answers[False], atol=1e-6)
+    assert variables[True] == variables[False] - MATRICES
 
 
 def test_what_bfloat16_saves(tmp_path):
@@ -96,6 +111,8 @@ def test_what_cannot_be(tmp_path):
         task.export(tmp_path / "model", weights="int4")
     with pytest.raises(ValueError, match="weights='bfloat16' is for tf_saved_model, not for onnx"):
         task.export(tmp_path / "model", format="onnx", weights="bfloat16")
+    with pytest.raises(ValueError, match="constants=True is for tf_saved_model, not for onnx"):
+        task.export(tmp_path / "model", format="onnx", constants=True)
     task.backbone.enable_lora(2)
     with pytest.raises(ValueError, match="merge LoRA by save_to_preset"):
         task.export(tmp_path / "model", weights="bfloat16")
