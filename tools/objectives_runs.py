@@ -24,7 +24,7 @@ _INIT_FROM = flags.DEFINE_string(
 _PRECISION = flags.DEFINE_enum(
     "precision", "auto", ["auto", "float32", "mixed_bfloat16"], "As in pretrain.py."
 )
-_SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 64, "Tokens of each row.")
+_SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each row.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Rows of each step.")
 
 # Besides the quickstart's: Job, Ezekiel, Acts. Objectives of texts make few rows, and the fewer the

@@ -28,7 +28,10 @@ _TEXT_STEPS = flags.DEFINE_integer("text_steps", 300, "Of each objective of text
 _CAUSAL_STEPS = flags.DEFINE_integer("causal_steps", 400, "Of the causal LM.")
 _ELMO_STEPS = flags.DEFINE_integer("elmo_steps", 500, "Of ELMo.")
 _TASK_STEPS = flags.DEFINE_list("task_steps", ["500", "300", "200"], "Of each task, continual.")
-_RATE = flags.DEFINE_float("learning_rate", 2e-4, "Peak learning rate.")
+_RATE = flags.DEFINE_float(
+    "learning_rate", 2e-4, "Peak learning rate of token_steps and causal_steps."
+)
+_TEXT_RATE = flags.DEFINE_float("text_rate", 1e-4, "The same of text_steps, and of continual.")
 _ELMO_RATE = flags.DEFINE_float("elmo_rate", 1e-3, "The same of ELMo.")
 _HELD_OUT_STEPS = flags.DEFINE_integer("held_out_steps", 240, "Batches to measure on, continual.")
 _RUNS = flags.DEFINE_integer("runs", 1, "Seeds, continual.")
@@ -48,7 +51,7 @@ def objectives_of(kind):
 def tokens(folder, texts):
     """The objectives of tokens, in every batch; the backbone is kept."""
     model = kbi.BertPretrainer(texts.backbone(), objectives=objectives_of(kbi.TokenObjective))
-    found = pretrained(folder, texts, model, _TOKEN_STEPS.value, _TOKEN_STEPS.value)
+    found = pretrained(folder, texts, model, _TOKEN_STEPS.value, 1, _RATE.value)
     model.backbone.save_to_preset(str(folder / "backbone"))
     return found
 
@@ -58,23 +61,23 @@ def in_turns(folder, texts):
     objectives = objectives_of(kbi.TextObjective)
     backbone = kbi.BertBackbone.from_preset(str(folder.parent / "tokens" / "backbone"))
     model = kbi.BertPretrainer(backbone, objectives=objectives)
-    steps = _TEXT_STEPS.value
-    return pretrained(folder, texts, model, steps * len(objectives), steps)
+    return pretrained(folder, texts, model, _TEXT_STEPS.value, len(objectives), _TEXT_RATE.value)
 
 
-def pretrained(folder, texts, model, steps, steps_of_each):
+def pretrained(folder, texts, model, steps, turns, rate):
+    """Trained and measured; `steps` of each of as many makers of rows as take turns."""
     objectives = model.objectives
     seconds = train(
         folder,
         model,
         lambda step: texts.rows(texts.train, objectives, start_step=step),
-        steps,
-        _RATE.value,
+        steps * turns,
+        rate,
         {**texts.settings, "objectives": {o.name: o.get_config() for o in objectives}},
     )
     options = {"repeat": False, "drop_remainder": False}
     measured = measure(model, texts.rows(texts.held_out, objectives, **options))
-    return {"steps": steps_of_each, "seconds": seconds, "measured": measured}
+    return {"steps": steps, "seconds": seconds, "measured": measured}
 
 
 def causal_lm(folder, texts):
@@ -170,7 +173,7 @@ def scheduled(folder, texts, make_schedule, seed):
             texts.train, objectives, schedule=schedule, start_step=step, **options
         ),
         schedule.num_steps,
-        _RATE.value,
+        _TEXT_RATE.value,
         {**texts.settings, "tasks": schedule.get_config(), "seed": seed},
     )
     options["seed"] = 0  # all ways and seeds are measured on the same rows
