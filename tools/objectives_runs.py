@@ -24,7 +24,7 @@ _INIT_FROM = flags.DEFINE_string(
 _PRECISION = flags.DEFINE_enum(
     "precision", "auto", ["auto", "float32", "mixed_bfloat16"], "As in pretrain.py."
 )
-_SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 128, "Tokens of each row.")
+_SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 64, "Tokens of each row.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Rows of each step.")
 
 # Besides the quickstart's: Job, Ezekiel, Acts. Objectives of texts make few rows, and the fewer the
@@ -114,7 +114,7 @@ def measure(model, data) -> dict[str, dict]:
     measured = {}
     for name, labels in counts.items():
         targets = sum(labels.values())
-        accuracy = found[f"{name}_accuracy" if name else "accuracy"]
+        accuracy = found["accuracy" if len(counts) == 1 else f"{name}_accuracy"]
         chance = max(labels.most_common(1)[0][1] / targets, 1 / logits[name].shape[-1])
         measured[name] = {"targets": targets, "accuracy": float(accuracy), "chance": chance}
     return measured

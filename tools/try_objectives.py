@@ -5,10 +5,11 @@
 
 The text is the quickstart's with more of it held out, or --input and --held_out; the weights are
 MiniLM's (6 x 384), or those of --init_from, but ELMo begins with none. `table` trains for the
-objectives of tokens, goes on from there with those of texts in turns, and trains a causal LM and an
-ELMo. `continual` trains three tasks by ERNIE 2.0's schedule, all at once, and one after another, the
-same steps of each, and tells what is left of the first ones. A part that is finished is not done
-again, and one that was stopped goes on where it was.
+objectives of tokens together, for each of those of texts alone, for a causal LM and an ELMo. Those
+of texts stand still before they learn: MiniLM was trained without [CLS]. `continual` trains three
+tasks by ERNIE 2.0's schedule, all at once, and one after another, the same steps of each, and tells
+what is left of the first ones. A part that is finished is not done again, and one that was stopped
+goes on where it was.
 """
 
 import functools
@@ -24,14 +25,14 @@ import keras_bert_impl as kbi
 
 _OUTPUT = flags.DEFINE_string("output", "runs/objectives", "Folder for all that is made.")
 _TOKEN_STEPS = flags.DEFINE_integer("token_steps", 400, "Of the objectives of tokens together.")
-_TEXT_STEPS = flags.DEFINE_integer("text_steps", 300, "Of each objective of texts.")
+_TEXT_STEPS = flags.DEFINE_integer("text_steps", 1000, "Of each objective of texts.")
 _CAUSAL_STEPS = flags.DEFINE_integer("causal_steps", 400, "Of the causal LM.")
 _ELMO_STEPS = flags.DEFINE_integer("elmo_steps", 500, "Of ELMo.")
 _TASK_STEPS = flags.DEFINE_list("task_steps", ["500", "300", "200"], "Of each task, continual.")
 _RATE = flags.DEFINE_float(
     "learning_rate", 2e-4, "Peak learning rate of token_steps and causal_steps."
 )
-_TEXT_RATE = flags.DEFINE_float("text_rate", 1e-4, "The same of text_steps, and of continual.")
+_TEXT_RATE = flags.DEFINE_float("text_rate", 5e-5, "The same of text_steps, and of continual.")
 _ELMO_RATE = flags.DEFINE_float("elmo_rate", 1e-3, "The same of ELMo.")
 _HELD_OUT_STEPS = flags.DEFINE_integer("held_out_steps", 240, "Batches to measure on, continual.")
 _RUNS = flags.DEFINE_integer("runs", 1, "Seeds, continual.")
@@ -49,29 +50,24 @@ def objectives_of(kind):
 
 
 def tokens(folder, texts):
-    """The objectives of tokens, in every batch; the backbone is kept."""
-    model = kbi.BertPretrainer(texts.backbone(), objectives=objectives_of(kbi.TokenObjective))
-    found = pretrained(folder, texts, model, _TOKEN_STEPS.value, 1, _RATE.value)
-    model.backbone.save_to_preset(str(folder / "backbone"))
-    return found
+    """The objectives of tokens, in every batch."""
+    objectives = objectives_of(kbi.TokenObjective)
+    return pretrained(folder, texts, objectives, _TOKEN_STEPS.value, _RATE.value)
 
 
-def in_turns(folder, texts):
-    """The objectives of texts, a batch each, from the backbone that knows words."""
-    objectives = objectives_of(kbi.TextObjective)
-    backbone = kbi.BertBackbone.from_preset(str(folder.parent / "tokens" / "backbone"))
-    model = kbi.BertPretrainer(backbone, objectives=objectives)
-    return pretrained(folder, texts, model, _TEXT_STEPS.value, len(objectives), _TEXT_RATE.value)
+def of_texts(folder, texts):
+    """The objective of texts that the folder is named for."""
+    objectives = [kbi.OBJECTIVES[folder.name]()]
+    return pretrained(folder, texts, objectives, _TEXT_STEPS.value, _TEXT_RATE.value)
 
 
-def pretrained(folder, texts, model, steps, turns, rate):
-    """Trained and measured; `steps` of each of as many makers of rows as take turns."""
-    objectives = model.objectives
+def pretrained(folder, texts, objectives, steps, rate):
+    model = kbi.BertPretrainer(texts.backbone(), objectives=objectives)
     seconds = train(
         folder,
         model,
         lambda step: texts.rows(texts.train, objectives, start_step=step),
-        steps * turns,
+        steps,
         rate,
         {**texts.settings, "objectives": {o.name: o.get_config() for o in objectives}},
     )
@@ -127,7 +123,12 @@ def language_model(folder, texts, model, batches, steps, rate):
     return {"steps": steps, "seconds": seconds, "measured": measure(model, data)}
 
 
-PARTS = {"tokens": tokens, "in_turns": in_turns, "causal_lm": causal_lm, "elmo": elmo}
+PARTS = {
+    "tokens": tokens,
+    **{objective.name: of_texts for objective in objectives_of(kbi.TextObjective)},
+    "causal_lm": causal_lm,
+    "elmo": elmo,
+}
 
 
 def table(folder, texts):
