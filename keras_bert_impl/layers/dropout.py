@@ -10,7 +10,12 @@ import threading
 import keras
 from keras import ops
 
-_state = threading.local()  # tf.distribute runs replicas in threads
+
+class _State(threading.local):  # tf.distribute runs replicas in threads
+    drawn: dict = {}
+
+
+_state = _State()
 
 
 def keep_mask(shape, rate: float, seed):
@@ -70,7 +75,7 @@ def seeds_of(layer: keras.layers.Dropout, training) -> tuple:
     """
     if not training or layer.rate == 0:
         return ()
-    drawn = getattr(_state, "drawn", {}).get(id(layer))
+    drawn = _state.drawn.get(id(layer))
     return (layer.seed_generator.next() if drawn is None else next(drawn),)
 
 
@@ -81,7 +86,7 @@ def seeds_drawn(seeds: dict):
     Args:
         seeds: lists, by the layer's `id`.
     """
-    before = getattr(_state, "drawn", {})
+    before = _state.drawn
     _state.drawn = {layer: iter(of_layer) for layer, of_layer in seeds.items()}
     try:
         yield
@@ -101,6 +106,6 @@ class _DrawnSeed(keras.random.SeedGenerator):
 
 def drop(layer: keras.layers.Dropout, x, training):
     """`layer(x, training=training)`, by a seed that is drawn already where there is one."""
-    if training and id(layer) in getattr(_state, "drawn", {}):
+    if training and id(layer) in _state.drawn:
         return keras.random.dropout(x, layer.rate, seed=_DrawnSeed(*seeds_of(layer, training)))
     return layer(x, training=training)
