@@ -9,7 +9,6 @@ import ast
 import importlib.util
 import pathlib
 import random
-from collections.abc import Collection
 
 # Books by number, as the verse keys count them: key = book * 1_000_000 + chapter * 1_000 + verse.
 NUM_BOOKS = 66
@@ -66,20 +65,16 @@ def chapters(verses: dict[int, str]) -> dict[int, list[str]]:
     return documents
 
 
-def part_of(book: int, held_out_books: Collection[int] = HELD_OUT_BOOKS) -> str:
+def part_of(book: int) -> str:
     """`"train"` or `"held_out"`."""
-    return "held_out" if book in held_out_books else "train"
+    return "held_out" if book in HELD_OUT_BOOKS else "train"
 
 
-def write_documents(
-    verses: dict[int, str],
-    folder: pathlib.Path,
-    held_out_books: Collection[int] = HELD_OUT_BOOKS,
-) -> None:
+def write_documents(verses: dict[int, str], folder: pathlib.Path) -> None:
     """Write `train.txt` and `held_out.txt`: a verse a line, a blank line between chapters."""
     documents: dict[str, list[str]] = {"train": [], "held_out": []}
     for chapter, lines in chapters(verses).items():
-        documents[part_of(chapter // 1_000, held_out_books)].append("\n".join(lines))
+        documents[part_of(chapter // 1_000)].append("\n".join(lines))
     for part, texts in documents.items():
         (folder / f"{part}.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
 

