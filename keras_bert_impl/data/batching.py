@@ -71,6 +71,21 @@ def batches_of_like_length(
     return pools.flat_map(sorted_batches).shuffle(POOL_BATCHES, reshuffle_each_iteration=True)
 
 
+def padded_evenly(x: dict, longest: int) -> dict:
+    """Rows padded on to a multiple of 8, or to the `longest`, so that batches have few lengths.
+
+    Args:
+        x: dict of tensors, those by token (..., length), length at most `longest`.
+    """
+    length = tf.shape(x["padding_mask"])[-1]
+    even = tf.minimum(-(-length // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, longest)
+
+    def pad(tensor):
+        return tf.pad(tensor, [[0, 0]] * (tensor.shape.rank - 1) + [[0, even - length]])
+
+    return {name: pad(tensor) if name in _BY_TOKEN else tensor for name, tensor in x.items()}
+
+
 def bucket_lengths(sequence_length: int) -> list[int]:
     """The few lengths that batches have, ascending: 1, 3/4, 1/2, 3/8, ... of the longest, down to 16.
 

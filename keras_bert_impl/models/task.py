@@ -27,6 +27,7 @@ from keras_bert_impl.data.batching import (
     batches_of_tokens,
     check_tokens,
     order_of_texts,
+    padded_evenly,
 )
 from keras_bert_impl.data.row_packing import POOL_EXAMPLES, check_sizes, packed_batches
 from keras_bert_impl.data.streams import holds_own_rows, steps_in_a_row
@@ -322,7 +323,7 @@ class BertTask(PredictsFast, keras_hub.models.Task):
                 dataset = callback.measured(dataset)
         if validation_data is not None and not isinstance(validation_data, tf.data.Dataset):
             held_x, held_y, held_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
-            validation_data = self.prepared_dataset(held_x, held_y, held_weight, batch_size)
+            validation_data = self._asked(held_x, held_y, held_weight, batch_size)
         elif validation_data is not None:
             validation_data = self.prepared_dataset(validation_data)
         if validation_data is not None:
@@ -456,7 +457,7 @@ class BertTask(PredictsFast, keras_hub.models.Task):
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As `keras.Model.evaluate`."""
         if not kwargs.get("_use_cached_eval_dataset"):
-            x = with_known_length(self.prepared_dataset(x, y, sample_weight, batch_size))
+            x = with_known_length(self._asked(x, y, sample_weight, batch_size))
             x = self._for_devices(x)
             y = sample_weight = None
         return super().evaluate(x, y, sample_weight=sample_weight, **kwargs)
@@ -471,7 +472,7 @@ class BertTask(PredictsFast, keras_hub.models.Task):
             order = order_of_texts(x, batch_size or BATCH_SIZE)
         if order is not None:
             x = keras.tree.map_structure(lambda rows: rows[order], as_arrays(x))
-        dataset = self._for_devices(self.prepared_dataset(x, batch_size=batch_size))
+        dataset = self._for_devices(self._asked(x, batch_size=batch_size))
         outputs = super().predict(dataset, **kwargs)
         if self._fills_devices:
             outputs = self._without_filling(outputs, dataset)
@@ -480,8 +481,21 @@ class BertTask(PredictsFast, keras_hub.models.Task):
         places = np.argsort(order)
         return keras.tree.map_structure(lambda rows: rows[places], outputs)
 
+    def _asked(self, x, y=None, sample_weight=None, batch_size=None) -> tf.data.Dataset:
+        """As `prepared_dataset`; batches of texts have few lengths, since each is compiled for."""
+        dataset = self.prepared_dataset(x, y=y, sample_weight=sample_weight, batch_size=batch_size)
+        if not self._sorts_by_length(x):
+            return dataset
+        longest = self.preprocessor.sequence_length
+
+        def padded(x, *targets):
+            x = padded_evenly(x, longest)
+            return (x, *targets) if targets else x
+
+        return _map(dataset, padded)
+
     def _sorts_by_length(self, x) -> bool:
-        """Whether `predict` may ask in another order: each row for itself, of no length of its own."""
+        """Whether `predict` may ask in another order and length: each row for itself, not by token."""
         return self._groups_by_length(x) and self.one_row_each and not self.targets_by_token
 
     @staticmethod
@@ -534,7 +548,8 @@ class BertTask(PredictsFast, keras_hub.models.Task):
         """
         dataset = self._batches(x, y, sample_weight, batch_size, shuffle)
         if not is_prepared(dataset):
-            dataset = self._preprocessed(dataset)
+            asked_once = y is None and dataset is not x and int(dataset.cardinality()) == 1
+            dataset = self._preprocessed(dataset, at_once=asked_once and not self.draws_targets)
         return _map(dataset, self._check_batch).prefetch(2)
 
     def _batches(self, x, y, sample_weight, batch_size, shuffle) -> tf.data.Dataset:
@@ -559,7 +574,8 @@ class BertTask(PredictsFast, keras_hub.models.Task):
             x, y, sample_weight, batch_size=batch_size or BATCH_SIZE, shuffle=shuffle
         )
 
-    def _preprocessed(self, dataset):
+    def _preprocessed(self, dataset, at_once=False):
+        """Batches of raw text as ids; a single one, `at_once`, without building a graph for it."""
         if self.preprocessor is None:
             raise ValueError(
                 f"{type(self).__name__} received raw text but has no preprocessor. Pass one to "
@@ -570,6 +586,9 @@ class BertTask(PredictsFast, keras_hub.models.Task):
         spec = dataset.element_spec
         if isinstance(spec, tuple) and any(s.dtype == tf.string for s in tf.nest.flatten(spec[1:])):
             raise ValueError(f"The labels of this dataset are strings. {TUPLE_ERROR}")
+        if at_once:
+            batch = self.preprocessor(refuse_tuple(next(iter(dataset))))
+            return tf.data.Dataset.from_tensors(batch)
         if not self.draws_targets:
             return _map(dataset, lambda x, *labels: self.preprocessor(refuse_tuple(x), *labels))
         return self._with_steps(dataset, self.preprocessor)

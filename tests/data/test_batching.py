@@ -116,3 +116,14 @@ def test_texts_are_ordered_by_their_characters():
     assert batching.order_of_texts(pairs, 1).tolist() == [0, 1]
     for x in (["a", "b"], [["a"], ["b"], ["c"]], [1, 2, 3], "abc"):
         assert batching.order_of_texts(x, 2) is None
+
+
+def test_rows_are_padded_on_to_a_multiple_of_8_but_no_further_than_the_longest():
+    x = {"token_ids": tf.ones([2, 9], tf.int32), "padding_mask": tf.ones([2, 9], bool)}
+    x["label"] = tf.ones([2, 9])  # no tensor by token
+    for longest, length in ((64, 16), (16, 16), (12, 12), (9, 9)):
+        padded = batching.padded_evenly(x, longest)
+        assert padded["token_ids"].shape == padded["padding_mask"].shape == (2, length)
+        assert tf.reduce_all(padded["padding_mask"][:, :9])
+        assert not tf.reduce_any(padded["padding_mask"][:, 9:])
+        assert padded["label"].shape == (2, 9)
