@@ -32,7 +32,8 @@ def texts(args: argparse.Namespace) -> None:
     cases = []  # (what differs, steps a turn)
     for work in args.work:
         if work == "prepare":
-            cases.append(({"work": work, "size": "base", "rows": 32}, 20))
+            # Many more than the prefetched batches, which wait ready-made.
+            cases.append(({"work": work, "size": "base", "rows": 32}, 500))
         elif work == "fine_tune":
             cases += [({"work": work, "size": size, "rows": 32}, 1) for size in args.sizes]
         else:
