@@ -1,6 +1,7 @@
 """What try_objectives.py trains and measures with: the text, a run that can be stopped, held-out scores."""
 
 import collections
+import copy
 import csv
 import json
 import math
@@ -18,7 +19,7 @@ import keras_bert_impl as kbi
 from keras_bert_impl.data.batches import with_known_length
 
 _INPUT = flags.DEFINE_string(
-    "input", None, "Text to train on, a sentence a line. Default: docstrings, of one verses."
+    "input", None, "Text to train on, a sentence a line. Default: docstrings, and verses."
 )
 _HELD_OUT = flags.DEFINE_string("held_out", None, "Text to measure on.")
 _INIT_FROM = flags.DEFINE_string(
@@ -34,26 +35,36 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Rows of each step.")
 class Texts:
     """The text, the weights to start from, and their vocabulary, as the flags say."""
 
-    def __init__(self, folder: pathlib.Path, default: Callable):
-        """`default(folder)` gives the paths of both texts where no flag names them."""
+    def __init__(self, folder: pathlib.Path):
         given = [flag.value for flag in (_INPUT, _HELD_OUT) if flag.value]
         if len(given) == 1:
             raise app.UsageError("Pass both --input and --held_out, or neither.")
-        paths = given or default(folder)
+        paths = given or docstrings(folder)
         kbi.set_precision(_PRECISION.value)
         self.init_from = _INIT_FROM.value or str(minilm(folder))
-        self.train, self.held_out = (kbi.read_documents(path) for path in paths)
         self.tokenizer = kbi.load_tokenizer(self.init_from)
         self.row_options = {
             "sequence_length": _SEQUENCE_LENGTH.value,
             "batch_size": _BATCH_SIZE.value,
         }
+        self._read(paths)
+
+    def _read(self, paths: list[str]) -> None:
+        self.train, self.held_out = (kbi.read_documents(path) for path in paths)
         self.settings = {
             "input": kbi.file_fingerprint(paths[0]),
             "vocabulary": self.tokenizer.fingerprint(),
             "init_from": self.init_from,
             **self.row_options,
         }
+
+    def on_verses(self, folder: pathlib.Path) -> "Texts":
+        """The same on the quickstart's verses, where no flag names the text."""
+        if _INPUT.value:
+            return self
+        other = copy.copy(self)
+        other._read(verses(folder))
+        return other
 
     def rows(self, documents, objectives, **options):
         """Batches of a model's objectives."""

@@ -19,16 +19,7 @@ import pathlib
 import keras
 import tensorflow as tf
 from absl import app, flags
-from objectives_runs import (
-    Texts,
-    docstrings,
-    measure,
-    part,
-    print_table,
-    standard_error,
-    train,
-    verses,
-)
+from objectives_runs import Texts, measure, part, print_table, standard_error, train
 
 import keras_bert_impl as kbi
 
@@ -145,9 +136,9 @@ PARTS = {
 }
 
 
-def table(folder):
+def table(folder, texts):
     """All objectives, a line each; those trained together share their seconds."""
-    texts, of_verses = Texts(folder, docstrings), Texts(folder, verses)
+    of_verses = texts.on_verses(folder)
     lines = []
     for name, make in PARTS.items():
         own = of_verses if name == "discourse_relation" else texts
@@ -201,9 +192,8 @@ def scheduled(folder, texts, make_schedule, seed):
     return {"seconds": seconds, "measured": measured}
 
 
-def continual(folder):
+def continual(folder, texts):
     """Scores after the last stage by each schedule, and what two of them lost against the first."""
-    texts = Texts(folder, docstrings)
     scores: dict[str, dict[str, list[float]]] = {}
     for seed in range(_RUNS.value):
         for way, make in WAYS.items():
@@ -240,7 +230,7 @@ def main(argv):
         raise app.UsageError(f"Name one of {', '.join(MODES)}.")
     folder = pathlib.Path(_OUTPUT.value)
     folder.mkdir(parents=True, exist_ok=True)
-    MODES[argv[1]](folder)
+    MODES[argv[1]](folder, Texts(folder))
 
 
 if __name__ == "__main__":

@@ -548,8 +548,10 @@ class BertTask(PredictsFast, keras_hub.models.Task):
         """
         dataset = self._batches(x, y, sample_weight, batch_size, shuffle)
         if not is_prepared(dataset):
-            asked_once = y is None and dataset is not x and int(dataset.cardinality()) == 1
-            dataset = self._preprocessed(dataset, at_once=asked_once and not self.draws_targets)
+            one_batch = not isinstance(x, tf.data.Dataset) and int(dataset.cardinality()) == 1
+            drawn_anew = shuffle or self.draws_targets  # each time that the dataset is read
+            at_once = y is None and one_batch and not drawn_anew
+            dataset = self._preprocessed(dataset, at_once)
         return _map(dataset, self._check_batch).prefetch(2)
 
     def _batches(self, x, y, sample_weight, batch_size, shuffle) -> tf.data.Dataset:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_impl.data.batching import padded_evenly
 from keras_bert_impl.models.preprocessor import BertPreprocessor
 from keras_bert_impl.models.text_classifier import BertTextClassifier
 from tests import small
@@ -49,6 +50,10 @@ def test_all_kinds_of_input_give_the_same_predictions(pair):
     expected = classifier.predict(prepared, batch_size=6, verbose=0)
     assert expected.shape == (6, 3)
     assert expected.std(axis=0).min() > 1e-3, "the texts were to differ in their predictions"
+    even = padded_evenly({name: tf.constant(rows) for name, rows in prepared.items()}, 16)
+    even = {name: rows.numpy() for name, rows in even.items()}
+    answers = classifier.predict(raw, batch_size=6, verbose=0)
+    np.testing.assert_array_equal(answers, classifier.predict(even, batch_size=6, verbose=0))
     for x in (raw, prepared, batched(raw), batched(prepared)):
         np.testing.assert_allclose(classifier.predict(x, verbose=0), expected, atol=1e-5)
     for x in (raw, prepared):
@@ -194,6 +199,13 @@ def test_arrays_are_shuffled_in_training_and_in_order_otherwise(classifier):
 
     assert order(shuffle=True) != order(shuffle=False) == order()
     assert sorted(order(shuffle=True)) == sorted(order())
+
+
+def test_a_single_batch_without_labels_is_shuffled_anew_too(classifier):
+    tf.random.set_seed(0)
+    dataset = classifier.prepared_dataset(TEXTS, shuffle=True)
+    orders = {next(dataset.as_numpy_iterator())["token_ids"].tobytes() for _ in range(5)}
+    assert len(orders) > 1
 
 
 def test_a_tuple_of_texts_is_refused(classifier):
