@@ -59,6 +59,9 @@ _NUM_STEPS = flags.DEFINE_integer(
     "num_steps", 1_000_000, "Steps of the whole run; with --task_steps by default their sum."
 )
 _WARMUP = flags.DEFINE_float("warmup", 0.01, "Share of steps with rising learning rate.")
+_DECAY_FROM = flags.DEFINE_float(
+    "decay_from", 0.0, "Share of steps up to which the rate, once it is warm, stays at its peak."
+)
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 _BETA_2 = flags.DEFINE_float("beta_2", 0.999, "Of Adam; short runs take less.")
 _ACCUMULATION = flags.DEFINE_integer(
@@ -186,7 +189,10 @@ def main(_):
             pretrainer = kbi.BertPretrainer(backbone, objectives=objectives)
         pretrainer.backbone.recompute = _RECOMPUTE.value
         schedule = kbi.WarmupLinearDecay(
-            _LEARNING_RATE.value, num_steps, round(_WARMUP.value * num_steps)
+            _LEARNING_RATE.value,
+            num_steps,
+            num_warmup_steps=round(_WARMUP.value * num_steps),
+            decay_from=round(_DECAY_FROM.value * num_steps),
         )
         pretrainer.compile(
             optimizer=kbi.BertAdamW(schedule, beta_2=_BETA_2.value),

@@ -93,9 +93,11 @@ def verses(folder: pathlib.Path) -> list[str]:
     return [str(path) for path in paths]
 
 
-def train(folder: pathlib.Path, model, batches: Callable, steps: int, rate, settings) -> float:
+def train(
+    folder: pathlib.Path, model, batches: Callable, steps: int, rate, settings, decay_from: int = 0
+) -> float:
     """Train a model, or what is left of its run; the seconds that all of it took."""
-    schedule = kbi.WarmupLinearDecay(rate, steps, steps // 10)
+    schedule = kbi.WarmupLinearDecay(rate, steps, steps // 10, decay_from)
     model.compile(kbi.BertAdamW(schedule, beta_2=0.98))
     kbi.fit_steps(
         model,

@@ -8,7 +8,7 @@ those of --init_from, but ELMo begins with none. `table` trains for the objectiv
 together, for each of those of texts alone, for a causal LM and an ELMo. Those of texts stand still
 before they learn: MiniLM was trained without [CLS]. Discourse relations are of the quickstart's
 verses, since docstrings have few. `continual` trains three tasks by ERNIE 2.0's schedule, all at
-once, and one after another, the same steps of each, and tells what is left of the first ones. A
+once, and one after another, the same steps of each at a level rate, and tells what is left of the first ones. A
 part that is finished is not done again, and one that was stopped goes on where it was.
 """
 
@@ -183,6 +183,8 @@ def scheduled(folder, texts, make_schedule, seed):
         schedule.num_steps,
         _TASK_RATE.value,
         {**texts.settings, "tasks": schedule.get_config(), "seed": seed},
+        # Else a task that begins late would be trained at a lower rate than by the other ways.
+        decay_from=round(0.8 * schedule.num_steps),
     )
     options["seed"] = 0  # all ways and seeds are measured on the same rows
     data = texts.rows(

@@ -30,11 +30,20 @@ def test_a_warmup_of_the_whole_run_ends_at_its_end():
     assert [float(schedule(step)) for step in range(5)] == [0, 0.25, 0.5, 0.75, 0]
 
 
-def test_survives_its_config():
-    schedule = WarmupLinearDecay(1e-4, num_steps=100, num_warmup_steps=10)
+def test_stays_at_the_peak_until_the_decay_begins():
+    schedule = WarmupLinearDecay(1.0, num_steps=100, num_warmup_steps=10, decay_from=80)
+    rates = [float(schedule(step)) for step in (0, 5, 9, 10, 50, 80, 85, 99, 100, 200)]
+    assert rates == pytest.approx([0, 0.5, 0.9, 1, 1, 1, 0.75, 0.05, 0, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("decay_from", [0, 80])
+def test_survives_its_config(decay_from):
+    schedule = WarmupLinearDecay(1e-4, 100, num_warmup_steps=10, decay_from=decay_from)
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert type(again) is WarmupLinearDecay
-    assert again.get_config() == {"peak": 1e-4, "num_steps": 100, "num_warmup_steps": 10}
+    config = {"peak": 1e-4, "num_steps": 100, "num_warmup_steps": 10}
+    # Runs of earlier versions, which knew no decay_from, go on: their states hold this config.
+    assert again.get_config() == {**config, **({"decay_from": 80} if decay_from else {})}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +80,12 @@ def test_slanted_triangle_survives_its_config():
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert type(again) is SlantedTriangle
     assert again.get_config() == {"peak": 0.01, "num_steps": 50, "cut_frac": 0.2, "ratio": 8}
+
+
+@pytest.mark.parametrize("decay_from", [-1, 10])
+def test_a_decay_that_begins_outside_of_the_run_is_refused(decay_from):
+    with pytest.raises(ValueError, match=rf"decay_from={decay_from} must be at least 0 and below"):
+        WarmupLinearDecay(1e-4, 10, decay_from=decay_from)
 
 
 @pytest.mark.parametrize(
