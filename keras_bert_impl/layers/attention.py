@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert_impl.layers.dropout import drop, dropped, seeds_of
 from keras_bert_impl.layers.fusion import fused, is_fusing
 from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, dense
+from keras_bert_impl.layers.positions import gather_positions
 from keras_bert_impl.layers.products import dense_result, product
 
 
@@ -85,6 +86,14 @@ def attention_probabilities(query, key, mask=None):
     return ops.softmax(scores, axis=-1)
 
 
+def _mask_at(mask, positions):
+    """The rows of an attention mask for the queries at some positions, (batch, slots) int."""
+    if mask is None or positions is None or mask.shape[2] == 1:  # the same for all queries
+        return mask
+    rows = ops.broadcast_to(mask[:, 0], (ops.shape(positions)[0], *ops.shape(mask)[2:]))
+    return gather_positions(rows, positions)[:, None]
+
+
 @functools.cache
 def _dropped_probabilities(rate: float):
     """`softmax(scores)` where the mask allows, with dropout, in one loop."""
@@ -105,15 +114,19 @@ def _dropped_probabilities(rate: float):
 
 
 @functools.cache
-def _heads(num_heads: int, head_dim: int):
-    """(b, l, 3 * hidden_dim) and its bias to query, scaled, key, value: (3, b, heads, l, d)."""
+def _heads(num_heads: int, head_dim: int, parts: str):
+    """Parts, each of `"q"`, `"k"`, `"v"`, side by side: (b, l, parts * hidden_dim), and their bias.
 
-    def function(qkv, bias):
-        batch, length, _ = ops.shape(qkv)
-        scale = ops.repeat(ops.array([head_dim**-0.5, 1.0, 1.0]), num_heads * head_dim)
-        qkv = (ops.cast(qkv, "float32") + ops.cast(bias, "float32")) * scale
-        qkv = ops.reshape(ops.cast(qkv, bias.dtype), (batch, length, 3, num_heads, head_dim))
-        return ops.transpose(qkv, (2, 0, 3, 1, 4))
+    To (parts, b, heads, l, d), the query scaled.
+    """
+
+    def function(x, bias):
+        batch, length, _ = ops.shape(x)
+        scales = [head_dim**-0.5 if part == "q" else 1.0 for part in parts]
+        scale = ops.repeat(ops.array(scales), num_heads * head_dim)
+        x = (ops.cast(x, "float32") + ops.cast(bias, "float32")) * scale
+        x = ops.reshape(ops.cast(x, bias.dtype), (batch, length, len(parts), num_heads, head_dim))
+        return ops.transpose(x, (2, 0, 3, 1, 4))
 
     return fused(function, biases=((1, 0),))
 
@@ -134,9 +147,10 @@ class SelfAttention(keras.layers.Layer):
     Call arguments:
         x: (batch, length, hidden_dim).
         attention_mask: bool from `make_attention_mask`, optional.
+        positions: (batch, slots) int, optional. The positions whose results are wanted.
 
     Returns:
-        (batch, length, hidden_dim).
+        (batch, length, hidden_dim), or (batch, slots, hidden_dim).
 
     Raises:
         ValueError: at build, if `num_heads` does not divide `hidden_dim`.
@@ -154,7 +168,7 @@ class SelfAttention(keras.layers.Layer):
         self.dropout_rate = dropout
         self.initializer_range = initializer_range
 
-    def build(self, x_shape, attention_mask_shape=None):
+    def build(self, x_shape, attention_mask_shape=None, positions_shape=None):
         hidden_dim = x_shape[-1]
         if hidden_dim % self.num_heads:
             raise ValueError(
@@ -171,11 +185,12 @@ class SelfAttention(keras.layers.Layer):
         self.output_dense.build(x_shape)
         self.built = True
 
-    def call(self, x, attention_mask=None, training=None):
+    def call(self, x, attention_mask=None, positions=None, training=None):
         if is_fusing():
-            result, bias = self.attend_in_loops(x, attention_mask, training)
+            result, bias = self.attend_in_loops(x, attention_mask, training, positions)
             return result if bias is None else result + bias
-        query, key, value = self._project(x)
+        query, key, value = self._project(x, positions)
+        attention_mask = _mask_at(attention_mask, positions)
         if training and self.dropout_rate > 0:
             # The library's product cannot drop probabilities, as the paper's model does.
             weights = attention_probabilities(query, key, attention_mask)
@@ -183,21 +198,23 @@ class SelfAttention(keras.layers.Layer):
             return self._join_heads(ops.einsum("bhqk,bkhd->bqhd", weights, value))
         return self._attend(query, key, value, attention_mask)
 
-    def attend_in_loops(self, x, attention_mask, training):
+    def attend_in_loops(self, x, attention_mask, training, positions=None):
         """The same in few passes over memory, as `fit` runs it.
 
         Args:
-            x, attention_mask, training: as in `call`.
+            x, attention_mask, training, positions: as in `call`.
 
         Returns:
-            (batch, length, hidden_dim) and the bias still to be added, or None; see `product`.
+            (batch, length or slots, hidden_dim) and the bias still to be added, or None; see
+            `product`.
         """
-        qkv, bias = product(self.query_key_value, x)  # (batch, length, 3 * hidden_dim)
-        if bias is None:
-            bias = ops.zeros((qkv.shape[-1],), qkv.dtype)
-        # Heads come first once, and not for each product: (batch, heads, length, head_dim) each.
-        query, key, value = ops.unstack(_heads(self.num_heads, self.head_dim)(qkv, bias), 3)
+        if positions is None:
+            query, key, value = self._in_heads(x, "qkv")
+        else:
+            (query,) = self._in_heads(gather_positions(x, positions), "q")
+            key, value = self._in_heads(x, "kv")
         scores = ops.einsum("bhqd,bhkd->bhqk", query, key)
+        attention_mask = _mask_at(attention_mask, positions)
         if attention_mask is None:
             attention_mask = ops.ones((1, 1, 1, 1), "bool")
         weights = _dropped_probabilities(self.dropout_rate)(
@@ -224,12 +241,34 @@ class SelfAttention(keras.layers.Layer):
         values = ops.slice_update(cache[1], start, value)
         return self._attend(query, keys, values, attention_mask), (keys, values)
 
-    def _project(self, x):
-        """Query, key and value, each (batch, length, num_heads, head_dim)."""
-        batch, length, _ = ops.shape(x)
-        qkv = dense_result(self.query_key_value, x)  # (batch, length, 3 * hidden_dim)
-        qkv = ops.reshape(qkv, (batch, length, 3, self.num_heads, self.head_dim))
-        return qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+    def _in_heads(self, x, parts: str):
+        """Query, key and value, or some of them; heads come first once, and not for each product.
+
+        (batch, heads, length, head_dim) each.
+        """
+        x, bias = product(self.query_key_value, x, self._columns(parts))
+        if bias is None:
+            bias = ops.zeros((x.shape[-1],), x.dtype)
+        return ops.unstack(_heads(self.num_heads, self.head_dim, parts)(x, bias), len(parts))
+
+    def _project(self, x, positions=None):
+        """Query, key and value, each (batch, length, num_heads, head_dim); slots queries."""
+
+        def projected(x, parts):
+            batch, length, _ = ops.shape(x)
+            x = dense_result(self.query_key_value, x, columns=self._columns(parts))
+            x = ops.reshape(x, (batch, length, len(parts), self.num_heads, self.head_dim))
+            return [x[:, :, part] for part in range(len(parts))]
+
+        if positions is None:
+            return projected(x, "qkv")
+        return projected(gather_positions(x, positions), "q") + projected(x, "kv")
+
+    def _columns(self, parts: str) -> slice:
+        """Of the fused product: where its `parts` stand."""
+        hidden_dim = self.num_heads * self.head_dim
+        columns = {"q": slice(hidden_dim), "kv": slice(hidden_dim, None)}
+        return columns.get(parts, slice(None))
 
     def _attend(self, query, key, value, attention_mask):
         if attention_mask is not None:
@@ -247,8 +286,8 @@ class SelfAttention(keras.layers.Layer):
         batch, length = ops.shape(context)[:2]
         return ops.reshape(context, (batch, length, self.num_heads * self.head_dim))
 
-    def compute_output_shape(self, x_shape, attention_mask_shape=None):
-        return x_shape
+    def compute_output_shape(self, x_shape, attention_mask_shape=None, positions_shape=None):
+        return (*(positions_shape or x_shape[:2]), x_shape[-1])
 
     def get_config(self):
         return {

@@ -11,6 +11,7 @@ from keras_bert_impl.layers.initialization import (
     hidden_activation,
 )
 from keras_bert_impl.layers.normalization import add_and_normalize
+from keras_bert_impl.layers.positions import gather_positions
 from keras_bert_impl.layers.products import dense_result, product
 from keras_bert_impl.layers.recompute import recomputed
 
@@ -34,9 +35,11 @@ class BertEncoderLayer(keras.layers.Layer):
     Call arguments:
         x: (batch, length, hidden_dim).
         attention_mask: bool from `make_attention_mask`, optional.
+        positions: (batch, slots) int, optional. The positions whose results are wanted; nothing
+            but keys and values is computed of the others.
 
     Returns:
-        (batch, length, hidden_dim).
+        (batch, length, hidden_dim), or (batch, slots, hidden_dim).
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class BertEncoderLayer(keras.layers.Layer):
         self.recompute = recompute
         hidden_activation(activation)  # an unknown name is an error at once
 
-    def build(self, x_shape, attention_mask_shape=None):
+    def build(self, x_shape, attention_mask_shape=None, positions_shape=None):
         hidden_dim = x_shape[-1]
 
         def layer_norm(name):
@@ -92,20 +95,25 @@ class BertEncoderLayer(keras.layers.Layer):
         self.output_layer_norm.build(x_shape)
         self.built = True
 
-    def call(self, x, attention_mask=None, training=None):
+    def call(self, x, attention_mask=None, positions=None, training=None):
+        def block(x):
+            return self._block(x, attention_mask, positions, training)
+
         if self.recompute and training:
             dropouts = [(self.attention.dropout, 1), (self.dropout, 2)]
-            return recomputed(lambda x: self._block(x, attention_mask, training), x, self, dropouts)
-        return self._block(x, attention_mask, training)
+            return recomputed(block, x, self, dropouts)
+        return block(x)
 
-    def _block(self, x, attention_mask, training):
+    def _block(self, x, attention_mask, positions, training):
         if is_fusing():
-            attended, bias = self.attention.attend_in_loops(x, attention_mask, training)
+            attended, bias = self.attention.attend_in_loops(x, attention_mask, training, positions)
         else:
-            attended, bias = (
-                self.attention(x, attention_mask=attention_mask, training=training),
-                None,
+            attended = self.attention(
+                x, attention_mask=attention_mask, positions=positions, training=training
             )
+            bias = None
+        if positions is not None:
+            x = gather_positions(x, positions)
         return self._after_attention(x, attended, training, bias)
 
     def with_cache(self, x, cache, index, attention_mask):
@@ -124,8 +132,8 @@ class BertEncoderLayer(keras.layers.Layer):
         norm = self.output_layer_norm
         return add_and_normalize(x, transformed, norm, self.dropout, training, bias)
 
-    def compute_output_shape(self, x_shape, attention_mask_shape=None):
-        return x_shape
+    def compute_output_shape(self, x_shape, attention_mask_shape=None, positions_shape=None):
+        return (*(positions_shape or x_shape[:2]), x_shape[-1])
 
     def get_config(self):
         return {

@@ -9,19 +9,7 @@ from keras_bert_impl.layers.initialization import (
     dense,
     hidden_activation,
 )
-
-
-def gather_positions(x, positions):
-    """The vectors at the given positions of each row.
-
-    Args:
-        x: (batch, length, hidden_dim).
-        positions: (batch, slots) int, each below length.
-
-    Returns:
-        (batch, slots, hidden_dim).
-    """
-    return ops.take_along_axis(x, ops.cast(positions, "int32")[:, :, None], axis=1)
+from keras_bert_impl.layers.positions import gather_positions
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")

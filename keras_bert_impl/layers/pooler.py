@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_bert_impl.layers.heads import gather_positions
 from keras_bert_impl.layers.initialization import INITIALIZER_RANGE, dense
+from keras_bert_impl.layers.positions import gather_positions
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_impl")

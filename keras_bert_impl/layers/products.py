@@ -14,44 +14,59 @@ from keras_bert_impl.layers.fusion import fused, is_fusing
 from keras_bert_impl.layers.initialization import hidden_activation
 
 
-def product(layer: keras.layers.Dense, x):
+def product(layer: keras.layers.Dense, x, columns: slice = slice(None)):
     """`x @ kernel`, and the bias that is still to be added to it.
 
     Args:
         layer: built. Where it is more than product and bias, as with LoRA or in int8, its whole
             result comes back, and None.
         x: (..., inputs) of the layer's compute dtype.
+        columns: of the kernel and bias; the others are not computed where the layer is no more.
 
     Returns:
         (..., outputs), and (outputs,) or None.
     """
     if not _is_plain(layer):
-        return layer(x), None
+        return layer(x)[..., columns], None
     *outer, inputs = ops.shape(x)
-    y = ops.matmul(ops.reshape(x, (-1, inputs)), layer.kernel)
-    return ops.reshape(y, (*outer, layer.units)), ops.convert_to_tensor(layer.bias)
+    kernel, bias = _columns(layer, columns)
+    y = ops.matmul(ops.reshape(x, (-1, inputs)), kernel)
+    return ops.reshape(y, (*outer, kernel.shape[-1])), bias
 
 
-def dense_result(layer: keras.layers.Dense, x, activation: str | None = None, training=False):
+def dense_result(
+    layer: keras.layers.Dense,
+    x,
+    activation: str | None = None,
+    training=False,
+    columns: slice = slice(None),
+):
     """`activation(layer(x))`.
 
     Args:
-        layer, x: as in `product`.
+        layer, x, columns: as in `product`.
         activation: str. As `hidden_activation` takes; None for none.
         training: bool.
     """
     activate = hidden_activation(activation) if activation else lambda x: x
     if keras.backend.backend() != "tensorflow" or not _is_plain(layer):
-        return activate(layer(x))
+        y, bias = product(layer, x, columns) if columns != slice(None) else (layer(x), None)
+        return activate(y if bias is None else y + bias)
     if training and is_fusing() and activation:
-        return _biased(activation)(*product(layer, x))
+        return _biased(activation)(*product(layer, x, columns))
     import tensorflow as tf
 
     *outer, inputs = ops.shape(x)
+    kernel, bias = _columns(layer, columns)
     # Product, bias and activation in a row, without a reshape between: TensorFlow joins them.
-    y = tf.matmul(ops.reshape(x, (-1, inputs)), ops.convert_to_tensor(layer.kernel))
-    y = tf.nn.bias_add(y, ops.convert_to_tensor(layer.bias))
-    return ops.reshape(_plain(activation)(y), (*outer, layer.units))
+    y = tf.nn.bias_add(tf.matmul(ops.reshape(x, (-1, inputs)), kernel), bias)
+    return ops.reshape(_plain(activation)(y), (*outer, kernel.shape[-1]))
+
+
+def _columns(layer, columns):
+    """Some columns of a layer's kernel, and their biases."""
+    kernel, bias = ops.convert_to_tensor(layer.kernel), ops.convert_to_tensor(layer.bias)
+    return (kernel, bias) if columns == slice(None) else (kernel[:, columns], bias[columns])
 
 
 def _is_plain(layer) -> bool:

@@ -73,6 +73,10 @@ class BertBackbone(keras_hub.models.Backbone):
     position_ids and sequence_ids, (batch, length) int32, and cls_positions, (batch, examples)
     int32. No example sees another, and pooled_output is (batch, examples, hidden_dim).
 
+    Called with read_positions besides, (batch, slots) int32, it gives sequence_output at these
+    alone, (batch, slots, hidden_dim), and no pooled_output. The last block then computes no more
+    than it must.
+
     Raises:
         ValueError: if a size is not positive, if `num_heads` does not divide `hidden_dim`, or
             if the activation is unknown.
@@ -207,18 +211,28 @@ class BertBackbone(keras_hub.models.Backbone):
         return super().__call__(with_task_ids(self, inputs), *args, **kwargs)
 
     def call(self, inputs, training=None, mask=None, **kwargs):
-        if not is_packed(inputs):
+        read = inputs.get("read_positions") if isinstance(inputs, dict) else None
+        if not is_packed(inputs) and read is None:
             return super().call(inputs, training=training, mask=mask, **kwargs)
-        x = self.embeddings(inputs["token_ids"], inputs["segment_ids"], inputs["position_ids"])
-        # Padding is a sequence of its own.
+        x = self.embeddings(
+            inputs["token_ids"],
+            inputs["segment_ids"],
+            inputs.get("position_ids"),
+            task_ids=inputs.get("task_ids"),
+        )
+        # Of packed rows padding is a sequence of its own.
+        seen = {"sequence_ids" if is_packed(inputs) else "padding_mask"}
         mask = make_attention_mask(
-            sequence_ids=inputs["sequence_ids"],
+            **{name: inputs[name] for name in seen},
             causal_length=ops.shape(inputs["token_ids"])[1] if self.causal else None,
         )
-        for layer in self.encoder_layers:
+        *layers, last = self.encoder_layers
+        for layer in layers:
             x = layer(x, attention_mask=mask)
-        pooled = self.pooler(x, inputs["cls_positions"])
-        return {"sequence_output": x, "pooled_output": pooled}
+        x = last(x, attention_mask=mask, positions=read)
+        if read is not None:
+            return {"sequence_output": x}
+        return {"sequence_output": x, "pooled_output": self.pooler(x, inputs["cls_positions"])}
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **overrides) -> "BertBackbone":

@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_bert_impl.layers.auxiliary_loss import AuxiliaryNextTokenLoss
-from keras_bert_impl.layers.heads import gather_positions
 from keras_bert_impl.layers.initialization import dense
+from keras_bert_impl.layers.positions import gather_positions
 from keras_bert_impl.models.backbone import BertBackbone
 from keras_bert_impl.models.causal_lm import check_causal
 from keras_bert_impl.models.preprocessor import BertPreprocessor

@@ -38,6 +38,7 @@ class BertMaskedLM(BertTask):
     draws_targets = True
     uses_pooler = False
     packs_rows = True
+    reads = ("mask_positions",)
 
     def __init__(self, backbone, preprocessor=None, **kwargs):
         self.backbone = backbone

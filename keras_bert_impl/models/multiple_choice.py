@@ -12,6 +12,7 @@ from keras_bert_impl.models.multiple_choice_preprocessor import (
     BertMultipleChoicePreprocessor,
     pad_choices,
 )
+from keras_bert_impl.models.reading import encoded_where_read
 from keras_bert_impl.models.task import BertTask
 
 # Of a choice that is not there: finite in float16, and so low that its probability is 0.
@@ -100,22 +101,29 @@ class BertMultipleChoice(BertTask):
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
         self.output_dense = dense(backbone, 1, "output_dense")
+        self.flatten_choices = FlattenChoices(name="flatten_choices")
+        self.choice_logits = ChoiceLogits(dtype=backbone.dtype_policy, name="choice_logits")
 
         # Functional model
         inputs = {
             name: keras.Input((None, None), dtype=x.dtype, name=name)
             for name, x in backbone.input.items()
         }
-        rows = FlattenChoices(name="flatten_choices")(inputs)
-        pooled = backbone(rows)["pooled_output"]  # (batch * num_choices, hidden_dim)
-        logits = self.output_dense(self.output_dropout(pooled))
-        logits = ChoiceLogits(dtype=backbone.dtype_policy, name="choice_logits")(
-            logits, inputs["padding_mask"]
-        )
+        rows = self.flatten_choices(inputs)
+        logits = self.logits(backbone(rows), inputs)
         super().__init__(inputs=inputs, outputs=logits, **kwargs)
 
         # Config
         self.dropout = dropout
+
+    def call(self, inputs, training=None, mask=None, **kwargs):
+        rows = self.flatten_choices(inputs)
+        encoded, _ = encoded_where_read(self.backbone, rows, ("cls_positions",))
+        return self.logits(encoded, inputs)
+
+    def logits(self, encoded, inputs):
+        logits = self.output_dense(self.output_dropout(encoded["pooled_output"]))
+        return self.choice_logits(logits, inputs["padding_mask"])
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -23,6 +23,7 @@ class BertNextSentence(BertTask):
     backbone_cls = BertBackbone
     preprocessor_cls = BertPreprocessor
     packs_rows = True
+    reads = ("cls_positions",)
     class_names = ("is_next", "is_random")
 
     def __init__(self, backbone, preprocessor=None, **kwargs):

@@ -53,6 +53,10 @@ class BertPretrainer(BertTask):
             default_objectives() if objectives is None else objectives
         )
         self.uses_pooler = any(o.uses_pooler for o in self.objectives)
+        if not any(o.reads_all_tokens for o in self.objectives):
+            self.reads = ("cls_positions",) * self.uses_pooler
+            if any(o.reads_mask_positions for o in self.objectives):
+                self.reads += ("mask_positions",)
         for objective in self.objectives:
             setattr(self, f"{objective.name}_head", objective.head(backbone))
 

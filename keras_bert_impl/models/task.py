@@ -35,6 +35,7 @@ from keras_bert_impl.layers.embeddings import with_task_ids
 from keras_bert_impl.models.backbone import is_packed
 from keras_bert_impl.models.fixed_weights import PredictsFast
 from keras_bert_impl.models.preprocessor import pop_options
+from keras_bert_impl.models.reading import encoded_where_read
 from keras_bert_impl.training.batch_losses import BatchLosses
 from keras_bert_impl.training.distribution import (
     num_replicas,
@@ -68,6 +69,9 @@ class BertTask(PredictsFast, keras_hub.models.Task):
     uses_pooler = True
     # Subclasses: is a row of text one row of ids? Long texts may be cut into several.
     one_row_each = True
+    # Subclasses: names of the positions whose vectors `logits` reads, see `models/reading.py`.
+    # None: it reads all, or there is no `logits`.
+    reads: tuple[str, ...] | None = None
     # Subclasses: have targets one entry a token?
     targets_by_token = False
     # Subclasses: may several examples share a row? Then `logits` makes the outputs.
@@ -93,9 +97,11 @@ class BertTask(PredictsFast, keras_hub.models.Task):
         raise NotImplementedError
 
     def call(self, inputs, training=None, mask=None, **kwargs):
+        if is_packed(inputs) and not self.packs_rows:
+            raise ValueError(f"{type(self).__name__} takes one example a row.")
+        if isinstance(inputs, dict) and self.reads is not None:
+            return self.logits(*encoded_where_read(self.backbone, inputs, self.reads))
         if is_packed(inputs):
-            if not self.packs_rows:
-                raise ValueError(f"{type(self).__name__} takes one example a row.")
             return self.logits(self.backbone(inputs), inputs)
         if isinstance(inputs, dict):  # num_examples is for the losses
             inputs = {name: inputs[name] for name in inputs if name != "num_examples"}

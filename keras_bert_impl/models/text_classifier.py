@@ -64,6 +64,7 @@ class BertTextClassifier(BertTask):
     preprocessor_cls = BertPreprocessor
     head_name = "classifier"
     packs_rows = True
+    reads = ("cls_positions",)
 
     def __init__(
         self,

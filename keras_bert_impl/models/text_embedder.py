@@ -105,21 +105,30 @@ class BertTextEmbedder(BertTask):
         self.backbone = backbone
         self.preprocessor = preprocessor
 
+        self.pooling = pooling
+        self.normalize = normalize
+        if features == "last" and pooling in ("cls", "pooler"):
+            self.reads = ("cls_positions",)
+
         # Functional model
-        if pooling == "pooler":
-            pooled = _float32_at_least(backbone.output["pooled_output"])
-        else:
-            tokens = token_features(backbone, features)  # (batch, length, dim)
-            pooled = pool_tokens(tokens, backbone.input["padding_mask"], pooling)
-        vectors = l2_normalize(pooled) if normalize else pooled  # (batch, dim)
+        encoded = backbone.output
+        if features != "last":
+            encoded = {"sequence_output": token_features(backbone, features)}
+        vectors = self.logits(encoded, backbone.input)  # (batch, dim)
         super().__init__(inputs=backbone.input, outputs=vectors, **kwargs)
 
         # Config
-        self.pooling = pooling
         self.features = features
-        self.normalize = normalize
         # What checkpoints may lack: a pooler that no output depends on.
         self.uses_pooler = pooling == "pooler"
+
+    def logits(self, encoded, inputs):
+        if self.pooling == "pooler":
+            pooled = _float32_at_least(encoded["pooled_output"])
+        else:
+            tokens = encoded["sequence_output"]  # (batch, length, dim)
+            pooled = pool_tokens(tokens, inputs["padding_mask"], self.pooling)
+        return l2_normalize(pooled) if self.normalize else pooled
 
     def default_loss(self):
         return keras.losses.CosineSimilarity(axis=-1)

@@ -40,6 +40,9 @@ class Objective:
     name: str  # subclasses: of the model's output and of the labels
     uses_pooler = True  # subclasses: does the head read the pooler's vector?
     reads_mask_positions = False  # subclasses: is mask_positions an input of the head?
+    # Subclasses: does `logits` read sequence_output elsewhere than at mask_positions? Where no
+    # objective does, it holds no more than the vectors that are read.
+    reads_all_tokens = True
 
     def __init__(self, weight: float = 1.0):
         if not weight > 0:
@@ -76,6 +79,7 @@ class TextObjective(Objective):
     """Asks for the class of a row, by a dense layer on the pooler's vector."""
 
     num_classes: int
+    reads_all_tokens = False
     # Subclasses: a dataset of documents to make rows of instead of those it is trained with.
     documents: tf.data.Dataset | None = None
 

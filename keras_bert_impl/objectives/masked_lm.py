@@ -37,6 +37,7 @@ class MaskedLM(TokenObjective):
 
     name = "masked_lm"
     reads_mask_positions = True
+    reads_all_tokens = False
 
     def __init__(
         self,

@@ -3,7 +3,8 @@ import math
 import keras_hub
 import numpy as np
 
-from keras_bert_impl.layers.heads import MaskedLMHead, NextSentenceHead, gather_positions
+from keras_bert_impl.layers.heads import MaskedLMHead, NextSentenceHead
+from keras_bert_impl.layers.positions import gather_positions
 from tests.layers.configs import check_every_option_survives
 
 
