@@ -79,7 +79,7 @@ class BertBackbone(keras_hub.models.Backbone):
 
     Raises:
         ValueError: if a size is not positive, if `num_heads` does not divide `hidden_dim`, or
-            if the activation is unknown.
+            if the activation is unknown; called with read_positions of another rank than 2.
 
     Example:
 
@@ -214,6 +214,8 @@ class BertBackbone(keras_hub.models.Backbone):
         read = inputs.get("read_positions") if isinstance(inputs, dict) else None
         if not is_packed(inputs) and read is None:
             return super().call(inputs, training=training, mask=mask, **kwargs)
+        if read is not None and len(read.shape) != 2:
+            raise ValueError(f"read_positions must be (batch, slots), but are {tuple(read.shape)}.")
         x = self.embeddings(
             inputs["token_ids"],
             inputs["segment_ids"],

@@ -91,6 +91,17 @@ def test_of_a_causal_backbone():
     np.testing.assert_allclose(found["sequence_output"], expected, atol=1e-5)
 
 
+def test_positions_without_slots_are_refused():
+    with pytest.raises(ValueError, match=r"read_positions must be \(batch, slots\)"):
+        small.backbone()({**X, "read_positions": np.zeros(4, "int32")})
+
+
+def test_dropout_is_on_in_training():
+    task = kbi.BertTextClassifier(small.backbone(dropout=0.5), 3)
+    assert np.abs(task(X, training=True) - task(X)).max() > 1e-3
+    np.testing.assert_array_equal(task(X), task(X))
+
+
 @pytest.mark.parametrize(
     ("name", "slots"), [("classifier", 1), ("masked_lm", 3), ("pretrainer", 4), ("choices", 1)]
 )
