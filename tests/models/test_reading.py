@@ -74,6 +74,7 @@ def test_of_a_block_with_lora_and_of_one_layer(name):
     check_as_whole(task, inputs)
 
 
+@pytest.mark.thorough
 def test_of_int8():
     task, inputs = TASKS["classifier"]()
     task.quantize("int8")
